@@ -1,0 +1,39 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each makes .venv and installs what it needs.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check bench clean
+
+demo: .venv/demo.stamp
+	$(BIN)/chiplog demo
+
+test: .venv/dev.stamp check
+	$(BIN)/pytest -n 3 --dist worksteal
+
+check: .venv/dev.stamp
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+	$(BIN)/mypy
+
+bench: .venv/dev.stamp
+	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: pyproject.toml | .venv/bin/python
+	$(PIP) -e '.[read]'
+	touch $@
+
+# On CI the Debian packages that some tests need are installed first, and then no test may be skipped.
+.venv/dev.stamp: pyproject.toml | .venv/bin/python
+ifeq ($(CI),true)
+	.ci/packages
+endif
+	$(PIP) -e '.[dev]'
+	touch $@ .venv/demo.stamp

@@ -1,0 +1,58 @@
+"""chiplog: everything a training run has to say.
+
+>>> import chiplog
+>>> with chiplog.init(project="tiny-lm", config={"lr": 3e-4}) as run:
+...     run.log({"train/loss": 2.5}, step=0)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chiplog.assembly import attach, finish, init, log, read, runs
+    from chiplog.core.errors import ChiplogError
+    from chiplog.core.media import Histogram, Image, Matrix, Text
+    from chiplog.core.run import Delivery, Run
+    from chiplog.store.reader import Stored
+    from chiplog.store.series import Series
+    from chiplog.version import VERSION as __version__
+
+    run: Run | None
+
+_WHERE = {
+    "init": "assembly",
+    "attach": "assembly",
+    "log": "assembly",
+    "finish": "assembly",
+    "read": "assembly",
+    "runs": "assembly",
+    "ChiplogError": "core.errors",
+    "Text": "core.media",
+    "Histogram": "core.media",
+    "Matrix": "core.media",
+    "Image": "core.media",
+    "Run": "core.run",
+    "Delivery": "core.run",
+    "Stored": "store.reader",
+    "Series": "store.series",
+}
+
+__all__ = [*_WHERE, "__version__", "run"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name == "run":
+        return import_module("chiplog.core.run").current
+    if name == "__version__":
+        return import_module("chiplog.version").VERSION
+    if name in _WHERE:
+        value = getattr(import_module(f"chiplog.{_WHERE[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'chiplog' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,376 @@
+"""The composition root: `init` turns settings into a journal, stages, rules, sinks and probes, and returns a `Run`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from chiplog.core import notes, records, run, settings, values
+from chiplog.core.clock import Clock
+from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound, Unwritable
+from chiplog.core.identity import Identity
+from chiplog.core.keeper import Keeper
+from chiplog.core.protocols import Probe, Rule, Stage
+from chiplog.core.redact import redact
+from chiplog.core.run import Run
+from chiplog.core.settings import Settings
+from chiplog.metrics.alerts import NonFinite, Spike
+from chiplog.metrics.smoothing import Smoothing
+from chiplog.probes.sampler import Sampler
+from chiplog.runtime import ranks as ranks_
+from chiplog.runtime.environment import gather
+from chiplog.runtime.pending import Pending
+from chiplog.sinks import registry
+from chiplog.sinks.delivery import deliver
+from chiplog.store import index, journal, layout, manifest, process
+from chiplog.store.manifest import Manifest
+from chiplog.store.reader import Stored
+from chiplog.version import VERSION
+
+COMPACT_FROM = 1 << 20  # bytes of journal from which `finish` has them compacted
+
+
+def init(
+    project: str | None = None,
+    name: str | None = None,
+    config: Any = None,
+    sinks: str | Iterable[Any] | None = None,
+    *,
+    dir: str | Path | None = None,
+    id: str | None = None,
+    resume: str | None = None,
+    tags: Sequence[str] | str | None = None,
+    ranks: str | None = None,
+    reduce: bool | str | None = None,
+    durability: str | None = None,
+    relay: str | None = None,
+    on_signal: str | None = None,
+    strict: bool | None = None,
+    stages: Sequence[Stage] = (),
+    rules: Sequence[Rule] = (),
+    probes: Sequence[Probe] = (),
+    **more: Any,
+) -> Run:
+    """Begin a run, or go on with one, and make it the current one.
+
+    >>> with chiplog.init(project="tiny-lm", config={"lr": 3e-4}, sinks="console,csv") as run:
+    ...     run.log({"train/loss": 2.5}, step=0)
+    """
+    environ = dict(os.environ)
+    names, objects = _split_sinks(sinks)
+    given = {
+        "project": project, "name": name, "sinks": names, "dir": None if dir is None else os.fspath(dir), "id": id,
+        "resume": resume, "tags": tags, "ranks": ranks, "reduce": reduce, "durability": durability, "relay": relay,
+        "on_signal": on_signal, "strict": strict, **more,
+    }  # fmt: skip
+    chosen = settings.load(given, environ, Path.cwd())
+    if run.current is not None:
+        notes.say(f"run {run.current.id} was still open and is finished now")
+        run.current.finish()
+    made = _make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=probes)
+    run.current = made
+    return made
+
+
+def attach(dir: str | Path) -> Run:
+    """Open a journal of this process's own in a run that another process has begun; for forked and spawned workers."""
+    environ = dict(os.environ)
+    path = Path(dir)
+    if not (path / layout.JOURNAL).is_dir():
+        raise RunNotFound(f"there is no run in {str(path)!r}")
+    stored = Stored(path)
+    launch = stored.attempts[-1].launch if stored.attempts else secrets.token_hex(8)
+    identity = Identity(stored.project, stored.id, path, stored.name, launch, stored.tags, *ranks_.detect(environ))
+    made = _open(identity, Settings(compact=False), {}, environ)
+    run.current = made
+    return made
+
+
+def current() -> Run:
+    """The run that `init` began last."""
+    if run.current is None:
+        raise ChiplogError("there is no run: call chiplog.init() first")
+    return run.current
+
+
+def log(metrics: Mapping[str, Any], step: int | float | None = None) -> records.Row:
+    """`Run.log` on the current run."""
+    return current().log(metrics, step)
+
+
+def finish(timeout: float = 30) -> run.Delivery:
+    """`Run.finish` on the current run; nothing when there is none."""
+    return run.current.finish(timeout) if run.current is not None else run.Delivery(True, {})
+
+
+def read(which: str | Path = "latest", *, dir: str | Path | None = None) -> Stored:
+    """A stored run: by its path, its id or the beginning of it, its name, or `latest`."""
+    return Stored(index.find(which, runs_dir(dir)))
+
+
+def runs(dir: str | Path | None = None, project: str | None = None) -> list[Stored]:
+    """All runs under a directory, oldest first."""
+    return index.runs(runs_dir(dir), project)
+
+
+def runs_dir(dir: str | Path | None = None) -> Path:
+    """Where runs are kept: the argument, `CHIPLOG_DIR`, the settings file, or `runs`."""
+    return Path(dir) if dir is not None else Path(settings.load({}, os.environ, Path.cwd()).dir)
+
+
+def _split_sinks(sinks: str | Iterable[Any] | None) -> tuple[Any, list[Any]]:
+    """Names for the settings, and objects as they are."""
+    if sinks is None or isinstance(sinks, str):
+        return sinks, []
+    if callable(sinks) or hasattr(sinks, "write"):
+        return (), [sinks]
+    listed = list(sinks)
+    return tuple(one for one in listed if isinstance(one, str)), [one for one in listed if not isinstance(one, str)]
+
+
+def _plain_config(config: Any, chosen: Settings) -> dict[str, Any]:
+    if config is None:
+        return dict(chosen.config)
+    if not isinstance(config, Mapping) and hasattr(config, "__dict__") and not hasattr(config, "__dataclass_fields__"):
+        config = vars(config)  # argparse.Namespace and the like
+    plain = values.plain(config)
+    if not isinstance(plain, dict):
+        raise BadSetting(f"config is a mapping, a dataclass or an argparse namespace, not {type(config).__name__}")
+    return {**chosen.config, **plain}
+
+
+def _make(
+    chosen: Settings,
+    config: dict[str, Any],
+    objects: list[Any],
+    environ: Mapping[str, str],
+    *,
+    stages: Sequence[Stage],
+    rules: Sequence[Rule],
+    probes: Sequence[Probe],
+) -> Run:
+    project, run_id = _which(chosen, environ)
+    mine = ranks_.detect(environ)
+    root = Path(chosen.dir).expanduser().absolute()
+    path = root / layout.check_slug("project", project) / layout.check_slug("id", run_id)
+    identity = Identity(
+        project, run_id, path, chosen.name or run_id, _launch(chosen, mine.world, environ), chosen.tags, *mine, 0, config
+    )
+    if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
+        return run.inert(identity, reason="")
+    existed = (path / layout.JOURNAL).is_dir()
+    if existed and chosen.resume == "never":
+        raise RunExists(f"run {project}/{run_id} is there already, and resume='never': {path}")
+    if not existed and chosen.resume == "must":
+        raise RunNotFound(f"there is no run {project}/{run_id} in {root} to go on with, and resume='must'")
+    if existed and chosen.resume is None and mine.rank == 0:
+        notes.say(f"run {project}/{run_id} is there already; this is a new attempt of it")
+    made = _open(
+        identity,
+        chosen,
+        registry.open_sinks((*chosen.sinks, *objects), identity, environ) if mine.rank == 0 else {},
+        environ,
+        stages=[*([Smoothing(chosen.smooth)] if chosen.smooth is not None else []), *stages],
+        rules=[*([NonFinite(), Spike()] if chosen.alerts else []), *rules],
+    )
+    if mine.rank == 0:
+        _introduce(made, environ)
+    for probe in probes:
+        sampler = Sampler(probe, lambda name, data: made.event(name, **data))
+        made.at_finish(sampler.stop)
+        sampler.start()
+    return made
+
+
+def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
+    """(project, id) of the run to write."""
+    if chosen.resume not in (None, "must", "never"):
+        project, slash, run_id = chosen.resume.partition("/")
+        if not slash:
+            raise BadSetting(
+                f"resume = {chosen.resume!r}: give None, 'must', 'never', or a token that run.resume_token() gave (project/id)"
+            )
+        return project, run_id
+    run_id = chosen.id or environ.get("CHIPLOG_RUN_ID") or None
+    if run_id is None and chosen.resume == "must":
+        raise BadSetting("resume='must' needs the id of the run to go on with: init(id=..., resume='must')")
+    if run_id is None and chosen.ranks == "all" and (launch := ranks_.launch_id(environ)):
+        run_id = layout.slug(launch)
+    return chosen.project, run_id or layout.new_id()
+
+
+def _launch(chosen: Settings, world: int, environ: Mapping[str, str]) -> str:
+    """What tells this start from others; with journals on all ranks, the same on each of them."""
+    if chosen.ranks == "main" or world == 1:
+        return secrets.token_hex(8)
+    launch = ranks_.launch_id(environ) or environ.get("CHIPLOG_RUN_ID")
+    if not launch:
+        raise BadSetting(
+            f"ranks='all' with {world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the same new value for all "
+            "of them, or start them with torchrun, srun or another scheduler that says which job this is"
+        )
+    return launch
+
+
+def _open(
+    identity: Identity,
+    chosen: Settings,
+    sinks: Mapping[str, Any],
+    environ: Mapping[str, str],
+    *,
+    stages: Sequence[Stage] = (),
+    rules: Sequence[Rule] = (),
+) -> Run:
+    """Open the journal and everything around it; the attempt record is its first line."""
+    path = identity.dir
+    try:
+        segment, fd = journal.open_attempt(path, identity.rank)
+    except OSError as error:
+        raise Unwritable(
+            f"cannot write {path}: {error.strerror or error}; choose another place with init(dir=...) or CHIPLOG_DIR"
+        ) from None
+    durability = chosen.durability or _durability(path)
+    keeper = Keeper("keeper")
+    pages = journal.Journal(path, segment, fd, durability=durability, wake=keeper.wake)
+    clock = Clock()
+    made = Run(
+        _with_attempt(identity, segment.attempt),
+        pages,
+        clock=clock,
+        config=identity.config,
+        keeper=keeper,
+        stages=stages,
+        rules=rules,
+        waiting=Pending(),
+        reread=lambda: Stored(path),
+        strict=chosen.strict,
+    )
+    pid = os.getpid()
+    made.write(
+        records.Attempt,
+        attempt=segment.attempt,
+        launch=identity.launch,
+        rank=identity.rank,
+        world=identity.world,
+        host=socket.gethostname(),
+        pid=pid,
+        monotonic=clock.monotonic,
+        durability=durability,
+        version=VERSION,
+        boot=process.boot_id(),
+        born=process.born(pid),
+    )
+    if sinks:
+        made.post = deliver(path, segment, sinks)
+    keeper.add(pages.tend)
+    keeper.add(made.tend)
+    keeper.start()
+    if chosen.compact and identity.rank == 0:
+        made.at_finish(lambda: _compact(path))
+    if chosen.on_signal == "flush":
+        _flush_on_signal(made)
+    _finish_at_exit(made)
+    return made
+
+
+def _with_attempt(identity: Identity, attempt: int) -> Identity:
+    import msgspec
+
+    return msgspec.structs.replace(identity, attempt=attempt)
+
+
+def _durability(path: Path) -> str:
+    try:
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "process"
+    durability, kind = journal.default_durability(path, mounts)
+    if durability == "relaxed":
+        notes.say(
+            f"{path} is on a network file system ({kind}): records are written in the background, at most 0.5 s behind "
+            "(durability='relaxed'; set durability='process' to have each on disk before log() returns)"
+        )
+    return durability
+
+
+def _introduce(made: Run, environ: Mapping[str, str]) -> None:
+    """Write down what the run is: the config at once, the environment when it has been gathered."""
+    identity = made.identity
+    config = redact(identity.config)
+    made.write(records.Event, name="config", data=config)
+    old = manifest.load(identity.dir)
+    about = Manifest(
+        identity.project, identity.id, identity.name, old.created or made.now(), identity.tags or old.tags, {**old.config, **config},
+        old.environment,
+    )  # fmt: skip
+    _save(identity.dir, about)
+    argv, cwd = list(sys.orig_argv), Path.cwd()
+
+    def look() -> None:
+        about.environment = gather(environ, argv, cwd)
+        made.write(records.Event, name="environment", data=about.environment)
+        _save(identity.dir, about)
+
+    threading.Thread(target=look, name="chiplog-environment", daemon=True).start()
+
+
+def _save(path: Path, about: Manifest) -> None:
+    try:
+        manifest.save(path, about)
+    except OSError as error:
+        notes.once(f"manifest {path}", f"cannot write {path / layout.IDENTITY}: {error.strerror}; the journal has it too")
+
+
+def _compact(path: Path) -> None:
+    """Start the compaction of a finished run in a process of its own, when there is enough and what it needs is there."""
+    size = sum((path / layout.JOURNAL / segment.filename).stat().st_size for segment in layout.segments(path))
+    if size < COMPACT_FROM or find_spec("pyarrow") is None or find_spec("numpy") is None:
+        return
+    subprocess.Popen(
+        [sys.executable, "-m", "chiplog", "compact", "--quiet", str(path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+
+
+def _flush_on_signal(made: Run) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        notes.say("on_signal='flush' works only when init() is called in the main thread; it is left out")
+        return
+    before = signal.getsignal(signal.SIGTERM)
+
+    def flush(number: int, frame: FrameType | None) -> None:
+        made.flush()
+        if callable(before):
+            before(number, frame)
+        elif before == signal.SIG_DFL:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, flush)
+
+
+def _finish_at_exit(made: Run) -> None:
+    reference = weakref.ref(made)
+
+    def end() -> None:
+        if (left := reference()) is not None:
+            left.at_exit()
+
+    atexit.register(end)
+    made.at_finish(lambda: atexit.unregister(end))

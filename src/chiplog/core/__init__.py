@@ -1,0 +1,1 @@
+"""The vocabulary and the engine; imports nothing of ours from outside this folder."""

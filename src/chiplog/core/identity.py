@@ -1,0 +1,26 @@
+"""Which run this is: known from `init` on, handed to sinks, written to `run.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Identity(msgspec.Struct, frozen=True):
+    project: str
+    id: str
+    dir: Path
+    name: str
+    launch: str
+    tags: tuple[str, ...] = ()
+    rank: int = 0
+    world: int = 1
+    attempt: int = 0
+    config: dict[str, Any] = {}
+
+    @property
+    def files(self) -> Path:
+        """Where plots, tables, reports and other files of the run go."""
+        return self.dir / "files"

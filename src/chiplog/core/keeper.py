@@ -1,0 +1,57 @@
+"""The one background thread of a run: it calls the chores in turn, and sleeps in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from chiplog.core import notes
+
+Chore = Callable[[], float]  # does a little work; returns in how many seconds it wants to be called again
+
+
+class Keeper:
+    """Runs chores until stopped. A chore that raises is reported once and called again later."""
+
+    def __init__(self, name: str) -> None:
+        self._chores: list[Chore] = []
+        self._wake = threading.Event()
+        self._stop = False
+        self._thread = threading.Thread(target=self._loop, name=f"chiplog-{name}", daemon=True)
+
+    def add(self, chore: Chore) -> None:
+        self._chores.append(chore)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Call all chores now instead of when they are due; safe from anywhere."""
+        self._wake.set()
+
+    def stop(self, timeout: float) -> bool:
+        """Ask the thread to end; true when it has."""
+        self._stop = True
+        self._wake.set()
+        if self._thread is not threading.current_thread() and self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _loop(self) -> None:
+        due: dict[Chore, float] = {}
+        while not self._stop:
+            woken = self._wake.is_set()
+            self._wake.clear()
+            now = time.monotonic()
+            for chore in list(self._chores):
+                if woken or due.get(chore, 0.0) <= now:
+                    due[chore] = time.monotonic() + self._call(chore)
+            self._wake.wait(max(0.01, min(due.values(), default=1.0) - time.monotonic()))
+
+    def _call(self, chore: Chore) -> float:
+        try:
+            return chore()
+        except Exception as error:
+            notes.once(f"chore {chore!r}", f"a background task failed and will be tried again: {error!r}")
+            return 5.0

@@ -1,0 +1,38 @@
+"""Words to the person at the terminal: one line each on stderr, never an exception, never twice the same."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+_said: set[str] = set()
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def say(text: str) -> None:
+    """Print one line; a closed or broken stderr is nobody's problem."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(f"chiplog: {clean(text)}\n")
+            sys.stderr.flush()
+    except Exception:  # stderr may be any object
+        pass
+
+
+def once(key: str, text: str) -> None:
+    """As `say`, but only the first time for this key."""
+    if key not in _said:
+        if len(_said) > 10_000:
+            _said.clear()
+        _said.add(key)
+        say(text)
+
+
+def forget() -> None:
+    """Let everything be said once more."""
+    _said.clear()
+
+
+def clean(text: str) -> str:
+    """Run-derived text for a terminal: control characters, bidi controls and lone surrogates as visible escapes."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}" if ord(match[0]) < 256 else f"\\u{ord(match[0]):04x}", text)

@@ -1,0 +1,91 @@
+"""The seams: what can be plugged into a run, each by one or two methods and no base class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from chiplog.core.records import AnyRecord, Record, Row
+
+
+class Stage(Protocol):
+    """From row to row, on the caller's thread, before the row is written; must be quick."""
+
+    def __call__(self, row: Row, step: int | float) -> Row: ...
+
+
+class Finding(NamedTuple):
+    """What a rule saw; becomes an alert."""
+
+    title: str
+    level: str = "warn"
+    text: str = ""
+    evidence: Mapping[str, Any] = {}
+
+
+class Rule(Protocol):
+    """Looks at a finished row, on the caller's thread; may find one thing worth an alert."""
+
+    def __call__(self, row: Row, step: int | float) -> Finding | None: ...
+
+
+class Probe(Protocol):
+    """A source that is sampled on a thread of its own, every `interval` seconds."""
+
+    name: str
+    interval: float
+
+    def sample(self) -> Iterable[Mapping[str, Any]]:
+        """The data of one event each, under the probe's name."""
+        ...
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """A destination: reads the run's records in order and ignores the kinds it does not know.
+
+    An empty batch means that nothing new has come for a moment. A sink that raises is called again with the same batch.
+    A sink that also has `state()` and `restore(state)` is brought back to where it was before such a retry, and after a
+    crash, so that nothing is written twice.
+    """
+
+    def write(self, batch: Sequence[AnyRecord]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Pages(Protocol):
+    """What a run needs of a journal."""
+
+    @property
+    def dropped(self) -> int: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def trouble(self) -> str | None: ...
+
+    def append(self, record: Record) -> None: ...
+
+    def flush(self, *, fsync: bool = False, timeout: float = 30.0) -> bool: ...
+
+    def close(self, last: Record | None = None, timeout: float = 5.0) -> None: ...
+
+    def forget(self) -> None: ...
+
+
+class Waiting(Protocol):
+    """What a run needs of the values that are still on a device."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether reading this value now would wait for a device."""
+        ...
+
+    def add(self, step: int | float, later: Mapping[str, Any]) -> None: ...
+
+    def ready(self) -> list[tuple[int | float, Row]]:
+        """The rows whose values have arrived since the last call, in the order they were logged."""
+        ...
+
+    def __len__(self) -> int: ...

@@ -1,0 +1,280 @@
+"""The vocabulary: every fact about a run is one of these records.
+
+A record is one line of the journal. There are few kinds; a new family of metrics is an `Event` or a `Matrix` with a
+name, not a new kind. `points` is the one place that says which numbers of a record are points of which series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+Number: TypeAlias = int | float
+Row: TypeAlias = dict[str, Number]
+Plain: TypeAlias = Any  # what JSON can say
+
+NONFINITE = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+LEVELS = ("info", "warn", "error")
+
+
+class Record(msgspec.Struct, frozen=True, gc=False, tag_field="log", omit_defaults=True):
+    """What all records have: `seq` orders the records of an attempt, `time` is wall-clock nanoseconds."""
+
+    seq: int
+    time: int
+
+
+class Attempt(Record, frozen=True, gc=False, tag="attempt"):
+    """The first record of every start: who writes, since when, by which clock."""
+
+    attempt: int
+    launch: str
+    rank: int
+    world: int
+    host: str
+    pid: int
+    monotonic: int
+    durability: str
+    version: str
+    boot: str = ""
+    born: int = 0  # start of the process in clock ticks since boot: tells a reused pid
+    format: int = 1
+
+
+class Step(Record, frozen=True, gc=False, tag="step"):
+    step: int | float
+    metrics: dict[str, int | float | bool | str]
+
+
+class Eval(Record, frozen=True, gc=False, tag="eval"):
+    step: int | float
+    metrics: dict[str, int | float | bool | str]
+
+
+class Event(Record, frozen=True, gc=False, tag="event"):
+    """A named fact: dataset, gpu, moe, allocator, config, environment, gap, ..."""
+
+    name: str
+    data: dict[str, Plain] = {}
+    step: int | float | None = None
+
+
+class Table(Record, frozen=True, gc=False, tag="table"):
+    """Rows appended to a named table."""
+
+    name: str
+    rows: list[dict[str, Plain]]
+    step: int | float | None = None
+
+
+class Histogram(Record, frozen=True, gc=False, tag="histogram"):
+    name: str
+    edges: list[float | str]
+    counts: list[int | float]
+    step: int | float | None = None
+
+
+class Matrix(Record, frozen=True, gc=False, tag="matrix"):
+    """Numbers in rows and columns under one name, such as tokens by [layer, expert]."""
+
+    name: str
+    values: list[list[int | float | str]]
+    step: int | float | None = None
+
+
+class Text(Record, frozen=True, gc=False, tag="text"):
+    name: str
+    text: str
+    step: int | float | None = None
+
+
+class File(Record, frozen=True, gc=False, tag="file"):
+    """A file kept in the run directory; `path` is relative to it."""
+
+    name: str
+    path: str
+    media: str = "application/octet-stream"
+    size: int = 0
+    caption: str = ""
+    step: int | float | None = None
+
+
+class Spans(Record, frozen=True, gc=False, tag="spans"):
+    """A batch of finished spans, one list a column; `names`, `threads` and `tags` are looked up by index."""
+
+    names: list[str]
+    threads: list[str]
+    name: list[int]
+    thread: list[int]
+    id: list[int]
+    parent: list[int]  # 0: none
+    start: list[int]  # wall-clock nanoseconds, the clock of `time`
+    duration: list[int]
+    step: list[int | float | None]
+    tags: dict[str, dict[str, Plain]] = {}  # by the span's id
+    failed: list[int] = []  # ids of spans left by an exception
+
+
+class Alert(Record, frozen=True, gc=False, tag="alert"):
+    title: str
+    level: str = "warn"
+    text: str = ""
+    rule: str = ""
+    step: int | float | None = None
+    evidence: dict[str, Plain] = {}
+
+
+class Clock(Record, frozen=True, gc=False, tag="clock"):
+    """The wall clock left the attempt's own clock by `jump` nanoseconds."""
+
+    wall: int
+    jump: int
+
+
+class Finish(Record, frozen=True, gc=False, tag="finish"):
+    """The last record of an attempt: finished, failed or interrupted, and how many records could not be kept."""
+
+    state: str
+    reason: str = ""
+    missing: int = 0
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """A record of a kind this version does not know, kept whole."""
+
+    kind: str
+    seq: int
+    time: int
+    fields: dict[str, Plain]
+
+
+Known: TypeAlias = (
+    Attempt | Step | Eval | Event | Table | Histogram | Matrix | Text | File | Spans | Alert | Clock | Finish
+)
+AnyRecord: TypeAlias = Known | Unknown
+KINDS: dict[str, type[Record]] = {
+    str(kind.__struct_config__.tag): kind for kind in Known.__args__  # type: ignore[attr-defined]
+}
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Known)
+
+
+def kind_of(record: AnyRecord) -> str:
+    """The tag of a record: `step`, `eval`, ..."""
+    return record.kind if isinstance(record, Unknown) else str(record.__struct_config__.tag)
+
+
+def encode(record: Record) -> bytes:
+    """A record as one strict JSON object; raises for what JSON cannot say (see `values`)."""
+    line = _encoder.encode(record)
+    if b"null" in line:  # msgspec writes NaN and infinities as null; our defaults are left out, never null
+        line = _encoder.encode(_strict(msgspec.to_builtins(record)))
+    return line
+
+
+def decode(line: bytes) -> AnyRecord:
+    """The record in a line of JSON; a kind or shape of a newer version becomes `Unknown`.
+
+    Raises `msgspec.DecodeError` or `ValueError` when the bytes are no record at all.
+    """
+    try:
+        record: Known = _decoder.decode(line)
+    except msgspec.ValidationError:
+        return _unknown(line)
+    if isinstance(record, (Step, Eval)) and (b'"nan"' in line or b'inf"' in line):
+        _restore(record.metrics)
+    return record
+
+
+def points(record: AnyRecord) -> Iterable[tuple[str, Number]]:
+    """The points of a record, as (series, value).
+
+    A step's metrics are points under their own names, an eval's under `eval/`. The numbers of an event are points
+    under `name/key`; nested mappings and lists add their keys, an `id` or `split` beside the numbers goes into the
+    name, and a mapping in a list goes by its own `name` or `id`: `gpu/0/power`, `allocator/weights/device`.
+    """
+    if isinstance(record, Step):
+        return record.metrics.items()  # type: ignore[return-value]
+    if isinstance(record, Eval):
+        return ((in_group("eval", name), value) for name, value in record.metrics.items())  # type: ignore[misc]
+    if isinstance(record, Event) and record.name not in _NO_POINTS:
+        return _leaves(record.name, record.data)
+    return ()
+
+
+def in_group(group: str, name: str) -> str:
+    """`loss` in group `eval` is `eval/loss`; a name that is in the group already stays."""
+    return name if name.startswith(f"{group}/") else f"{group}/{name}"
+
+
+def fields(record: AnyRecord) -> dict[str, Plain]:
+    """A record as plain data, tag first, non-finite numbers as strings: what `cat` and JSON files show."""
+    if isinstance(record, Unknown):
+        return {"log": record.kind, **record.fields}
+    plain: dict[str, Plain] = _strict(msgspec.to_builtins(record))
+    return plain
+
+
+_NO_POINTS = frozenset(("config", "environment", "summary", "gap"))
+
+
+def _leaves(prefix: str, data: Mapping[str, Plain]) -> Iterator[tuple[str, Number]]:
+    for label in ("id", "split"):
+        if label in data:
+            prefix = f"{prefix}/{data[label]}"
+    for key, value in data.items():
+        if key in ("id", "split"):
+            continue
+        if isinstance(value, (int, float)):
+            yield f"{prefix}/{key}", value
+        elif isinstance(value, str):
+            if value in NONFINITE:
+                yield f"{prefix}/{key}", NONFINITE[value]
+        elif isinstance(value, Mapping):
+            yield from _leaves(f"{prefix}/{key}", value)
+        elif isinstance(value, Sequence):
+            yield from _items(prefix, key, value)
+
+
+def _items(prefix: str, key: str, items: Sequence[Plain]) -> Iterator[tuple[str, Number]]:
+    for index, item in enumerate(items):
+        if isinstance(item, Mapping):
+            label = item.get("name", item.get("id"))
+            rest = {k: v for k, v in item.items() if k not in ("name", "id")}
+            yield from _leaves(f"{prefix}/{key}/{index}" if label is None else f"{prefix}/{label}", rest)
+        elif isinstance(item, (int, float)):
+            yield f"{prefix}/{key}/{index}", item
+
+
+def _strict(value: Plain) -> Plain:
+    if type(value) is float:
+        if value != value:
+            return "nan"
+        if value in (NONFINITE["inf"], NONFINITE["-inf"]):
+            return "inf" if value > 0 else "-inf"
+        return value
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    return value
+
+
+def _restore(metrics: dict[str, int | float | bool | str]) -> None:
+    for name, value in metrics.items():
+        if type(value) is str:
+            metrics[name] = NONFINITE[value] if value in NONFINITE else value
+
+
+def _unknown(line: bytes) -> Unknown:
+    data = msgspec.json.decode(line)
+    if not isinstance(data, dict):
+        raise ValueError("a record is a JSON object")
+    kind, seq, time = data.pop("log", None), data.get("seq"), data.get("time")
+    if not (isinstance(kind, str) and isinstance(seq, int) and isinstance(time, int)):
+        raise ValueError("a record has a kind, a seq and a time")
+    data.pop("crc", None)
+    return Unknown(kind, seq, time, data)

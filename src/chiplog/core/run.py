@@ -1,0 +1,591 @@
+"""The door: a training process hands its facts to a `Run`, which appends them to the journal.
+
+After `init` nothing here raises into the training loop (unless `strict=True`), waits for a backend, or takes a lock on the
+way of `log`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+from chiplog.core import media, notes, records, steps, values
+from chiplog.core.clock import Clock
+from chiplog.core.errors import ChiplogError, UnknownSink
+from chiplog.core.identity import Identity
+from chiplog.core.keeper import Keeper
+from chiplog.core.live import Live
+from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
+from chiplog.core.records import Record, Row
+from chiplog.core.redact import redact, redact_text
+from chiplog.core.spans import Span, Tracer, _NoSpan
+from chiplog.core.values import NUMBERS
+
+T = TypeVar("T")
+
+SPANS_EVERY = 0.5  # s
+POLL_DEVICE = 0.02  # s between looks at values that are still on a device
+
+current: Run | None = None  # what `chiplog.log` writes to
+_alive: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+class Delivery(NamedTuple):
+    """What `finish` achieved: true when every sink has everything; `missing` says what is not delivered, by sink."""
+
+    complete: bool
+    missing: dict[str, str]
+    lost: int = 0  # records the disk did not take
+
+    def __bool__(self) -> bool:
+        return self.complete
+
+
+class Post(NamedTuple):
+    """What a run needs of the sinks' delivery."""
+
+    sinks: Mapping[str, Sink]
+    health: Callable[[], dict[str, Any]]
+    close: Callable[[float], dict[str, str]]  # seconds -> what is undelivered, by sink
+
+
+class Run:
+    """One training run, as the process sees that writes it. Made by `chiplog.init`."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        journal: Pages | None,
+        *,
+        clock: Clock,
+        config: Mapping[str, Any],
+        keeper: Keeper | None = None,
+        stages: Sequence[Stage] = (),
+        rules: Sequence[Rule] = (),
+        waiting: Waiting | None = None,
+        post: Post | None = None,
+        reread: Callable[[], Any] | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.identity = identity
+        self.config: Live = Live(config, self._config_changed)
+        self._journal = journal
+        self._clock = clock
+        self._seq = count()
+        self._pictures = count()
+        self._auto: Iterator[int] | None = count()
+        self._step: int | float = 0
+        self._keeper = keeper
+        self._stages = tuple(stages)
+        self._rules = tuple(rules)
+        self._waiting = waiting
+        self.post = post
+        self._reread = reread
+        self._strict = strict
+        self._tracer = Tracer()
+        self._files: deque[Callable[[], None]] = deque()
+        self._alert_calls: list[Callable[[records.Alert], Any]] = []
+        self._set_summary: dict[str, Any] = {}
+        self._finished: Delivery | None = None
+        self._finishing = threading.RLock()
+        self._inert = journal is None
+        self._inert_reason = ""
+        self._at_finish: list[Callable[[], None]] = []
+        if journal is None:
+            self._tracer.enabled = False
+        _watch_forks(self)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def log(self, metrics: Mapping[str, Any], step: int | float | None = None) -> Row:
+        """Record a row of metrics and return it; values may be numbers of any library, nested mappings, or media.
+
+        Without a step each call is its own step, until one has been given; then it joins the newest.
+        """
+        try:
+            if step is None:
+                step = self._step if self._auto is None else next(self._auto)
+            else:
+                if type(step) is not int:
+                    step = self._number_of_step(step)
+                self._auto = None
+            self._step = self._tracer.step = step
+            if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
+                row = metrics.copy()
+            else:
+                row = self._sort(metrics, step)
+                if not row:
+                    return row
+            return self._write_row(row, step)
+        except Exception as error:
+            return self._failed("log", error)
+
+    def _write_row(self, row: Row, step: int | float) -> Row:
+        for stage in self._stages:
+            row = stage(row, step)
+        if self._inert:
+            self._refuse()
+            return row
+        clock = self._clock
+        self._journal.append(  # type: ignore[union-attr]
+            records.Step(next(self._seq), time.monotonic_ns() + clock.offset, step, row)  # type: ignore[arg-type]
+        )
+        for rule in self._rules:
+            if (finding := rule(row, step)) is not None:
+                self._found(rule, finding, step)
+        return row
+
+    def eval(self, metrics: Mapping[str, Any], step: int | float | None = None) -> Row:
+        """Record an evaluation; its numbers are the series `eval/…`."""
+        try:
+            step = self._joined(step)
+            row = self._sort({records.in_group("eval", values.name(name)): value for name, value in metrics.items()}, step)
+            short: dict[str, Any] = {name.removeprefix("eval/"): value for name, value in row.items()}
+            self.write(records.Eval, step=step, metrics=short)
+            for rule in self._rules:
+                if (finding := rule(row, step)) is not None:
+                    self._found(rule, finding, step)
+            return short
+        except Exception as error:
+            return self._failed("eval", error)
+
+    def event(self, name: str, /, step: int | float | None = None, **data: Any) -> None:
+        """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350)` is `gpu/0/power`."""
+        try:
+            self.write(records.Event, name=values.name(name), data=values.plain(data), step=self._joined(step))
+        except Exception as error:
+            self._failed("event", error)
+
+    def table(self, name: str, rows: Any, step: int | float | None = None) -> None:
+        """Append rows (mappings, or a data frame) to a named table."""
+        try:
+            if hasattr(rows, "to_dict") and not isinstance(rows, Mapping):
+                rows = rows.to_dict("records") if hasattr(rows, "columns") else rows.to_dict()
+            rows = [rows] if isinstance(rows, Mapping) else rows
+            self._write(
+                records.Table,
+                name=values.name(name),
+                rows=[values.plain(row) if isinstance(row, Mapping) else {"value": values.plain(row)} for row in rows],
+                step=self._joined(step),
+            )
+        except Exception as error:
+            self._failed("table", error)
+
+    def alert(self, title: str, level: str = "warn", text: str = "", step: int | float | None = None, **evidence: Any) -> None:
+        """Record that something needs a person's eye, and call those who asked with `on_alert`."""
+        if level not in records.LEVELS:
+            self._failed("alert", ValueError(f"no alert level {level!r}; there are: {', '.join(records.LEVELS)}"))
+            level = "warn"
+        self._raise_alert(Finding(str(title), level, str(text), evidence), "", self._joined(step))
+
+    def on_alert(self, call: Callable[[records.Alert], Any]) -> Callable[[records.Alert], Any]:
+        """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""
+        self._alert_calls.append(call)
+        return call
+
+    def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
+        """Keep a copy of a file or folder with the run; copied in the background."""
+        source = Path(path)
+        target = f"artifacts/{_filename(name or source.stem)}"
+        if not source.is_dir():
+            target += _filename(source.suffix) if source.suffix else ""
+        step = self._joined(None)
+
+        def keep() -> None:
+            goal = self.identity.files / target
+            goal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if source.is_dir():
+                shutil.copytree(source, goal, dirs_exist_ok=True)
+            else:
+                shutil.copyfile(source, goal)
+            size = goal.stat().st_size
+            self.write(records.File, name=values.name(name or source.name), path=f"files/{target}", media=media, size=size, step=step)
+
+        if not source.exists():
+            self._failed("artifact", FileNotFoundError(f"there is no file {str(source)!r}"))
+        elif not self._inert:
+            self._later(keep)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | _NoSpan:
+        """Time a stretch of work: `with run.span("forward"): ...`, or as a decorator."""
+        return self._tracer.span(name, tags)
+
+    def trace(self, enabled: bool) -> None:
+        """Switch spans on or off."""
+        self._tracer.enabled = bool(enabled) and not self._inert
+
+    def steps(
+        self, items: Iterable[T], *, tokens: int | None = None, total: int | None = None, start: int = 0
+    ) -> Iterator[T]:
+        """Go through a loader, one step an item: times each step and its wait for data, and lets `log` join the step."""
+        return steps.steps(self, items, tokens=tokens, total=total, start=start)
+
+    def step(self, tokens: int | None = None) -> steps.OneStep:
+        """One step of a loop of your own: `with run.step(tokens=16384): ...`."""
+        return steps.OneStep(self, tokens)
+
+    def now(self) -> int:
+        """The run's own clock: wall-clock nanoseconds that never jump."""
+        return self._clock.now()
+
+    def begin_step(self, step: int) -> None:
+        """Let what is logged without a step belong to this one."""
+        self._auto = None
+        self._step = self._tracer.step = step
+
+    @property
+    def next_step(self) -> int:
+        """The step after the newest."""
+        return 0 if self._auto is not None else int(self._step) + 1
+
+    # -- knowing ---------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self.identity.id
+
+    @property
+    def name(self) -> str:
+        return self.identity.name
+
+    @property
+    def project(self) -> str:
+        return self.identity.project
+
+    @property
+    def dir(self) -> Path:
+        return self.identity.dir
+
+    @property
+    def summary(self) -> Live:
+        """The last value of every series and what you set yourself; read from the journal when asked for."""
+        last: dict[str, Any] = {}
+        if self._reread is not None and self._journal is not None:
+            self._journal.flush()
+            last = dict(self._reread().summary)
+        return Live({**last, **self._set_summary}, self._summary_changed)
+
+    def spans(self) -> Any:
+        """The spans recorded so far."""
+        if self._reread is None:
+            return []
+        self._tend_spans()
+        if self._journal is not None:
+            self._journal.flush()
+        return self._reread().spans()
+
+    def health(self) -> dict[str, Any]:
+        """How recording goes: what waits, what was lost and why, and every sink's state."""
+        journal = self._journal
+        return {
+            "journal": {
+                "waiting": journal.waiting if journal else 0,
+                "dropped": journal.dropped if journal else 0,
+                "trouble": journal.trouble if journal else None,
+            },
+            "device": len(self._waiting) if self._waiting else 0,
+            "spans_dropped": self._tracer.dropped,
+            "sinks": self.post.health() if self.post else {},
+        }
+
+    def resume_token(self) -> str:
+        """What a checkpoint keeps to go on with this run: `init(resume=token)`."""
+        return f"{self.project}/{self.id}"
+
+    def sink(self, name: str) -> Sink:
+        """A sink by name."""
+        sinks = self.post.sinks if self.post else {}
+        if name not in sinks:
+            raise UnknownSink(f"this run has no sink {name!r}; it has: {', '.join(sinks) or 'none'}")
+        return sinks[name]
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def flush(self, fsync: bool = False) -> bool:
+        """True when everything logged so far is out of this process, or with `fsync` on the disk."""
+        if self._inert or self._journal is None:
+            return True
+        try:
+            self._tend_spans()
+            self._tend_files()
+            return self._journal.flush(fsync=fsync)
+        except Exception as error:
+            self._failed("flush", error)
+            return False
+
+    def finish(self, timeout: float = 30, state: str = "finished", reason: str = "") -> Delivery:
+        """End the run: write what is left, let the sinks complete, and say what they did not. Never longer than `timeout`."""
+        with self._finishing:
+            if self._finished is not None:
+                return self._finished
+            if self._inert or self._journal is None:
+                self._finished = Delivery(True, {})
+                self._let_go()
+                return self._finished
+            self._finished = Delivery(False, {})  # a call from within is answered
+            try:
+                self._finished = self._finish(time.monotonic() + timeout, state, reason)
+            except Exception as error:
+                self._failed("finish", error)
+            self._let_go()
+            return self._finished
+
+    def _finish(self, deadline: float, state: str, reason: str) -> Delivery:
+        while self._waiting and time.monotonic() < deadline - 1 and self._tend_device() < SPANS_EVERY:
+            time.sleep(POLL_DEVICE)
+        self._tend_spans()
+        self._tend_files()
+        if self._keeper is not None:
+            self._keeper.stop(max(0.1, min(5.0, deadline - time.monotonic())))
+        journal = self._journal
+        assert journal is not None
+        journal.flush(timeout=max(0.1, min(5.0, deadline - time.monotonic())))
+        self._inert, self._inert_reason = True, "the run has finished"
+        last = records.Finish(next(self._seq), self._clock.now(), state, redact_text(values.cut(reason, 2000)), journal.dropped)
+        journal.close(last, timeout=max(0.1, min(5.0, deadline - time.monotonic())))
+        undelivered = self.post.close(deadline - time.monotonic()) if self.post else {}
+        for call in self._at_finish:
+            call()
+        if journal.dropped:
+            notes.say(
+                f"{journal.dropped:,} records of run {self.id} are missing: {journal.trouble or 'they did not fit into memory'}; "
+                f"`chiplog show {self.id}` names them"
+            )
+        for sink, what in undelivered.items():
+            notes.say(f"sink {sink!r} is not complete: {what}; the journal has everything: {self.dir}")
+        return Delivery(not undelivered and not journal.dropped, undelivered, journal.dropped)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        state, reason = ending(error)
+        self.finish(state=state, reason=reason)
+
+    def at_exit(self) -> None:
+        """What the interpreter calls at its end for a run that was not finished."""
+        state, reason = ending(getattr(sys, "last_value", None))
+        self.finish(state=state, reason=reason)
+
+    def at_finish(self, call: Callable[[], None]) -> None:
+        """Call a function when the run has ended."""
+        self._at_finish.append(call)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return inert, (self.identity,)
+
+    def __repr__(self) -> str:
+        return f"<chiplog run {self.project}/{self.id}>"
+
+    # -- the keeper's chores ---------------------------------------------------------------------------------------
+
+    def tend(self) -> float:
+        """What the run wants done in the background: spans, files, device values, the wall clock."""
+        self._tend_spans()
+        self._tend_files()
+        if (jump := self._clock.jump()) is not None:
+            self.write(records.Clock, wall=jump[0], jump=jump[1])
+        return self._tend_device()
+
+    def _tend_spans(self) -> None:
+        while (batch := self._tracer.take(self._clock.offset)) is not None:
+            self.write(records.Spans, **batch)
+
+    def _tend_files(self) -> None:
+        while self._files:
+            try:
+                self._files.popleft()()
+            except IndexError:
+                return
+            except Exception as error:
+                self._failed("keeping a file", error)
+
+    def _tend_device(self) -> float:
+        if not self._waiting:
+            return SPANS_EVERY
+        for step, row in self._waiting.ready():
+            self._write_row(row, step)
+        return POLL_DEVICE if len(self._waiting) else SPANS_EVERY
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def write(self, kind: type[Record], /, **fields: Any) -> None:
+        """Append a record of any kind; for what has no method of its own."""
+        if self._inert:
+            self._refuse()
+            return
+        self._journal.append(kind(next(self._seq), self._clock.now(), **fields))  # type: ignore[union-attr]
+
+    def _sort(self, metrics: Mapping[str, Any], step: int | float) -> Row:
+        """The numbers of a row; what else is in it goes its own way."""
+        waiting = self._waiting
+        found = values.sort(metrics, waiting.holds if waiting is not None else _never)
+        if found.later and waiting is not None:
+            waiting.add(step, found.later)
+            if self._keeper is not None:
+                self._keeper.wake()
+        for name, value in found.media.items():
+            self._write_media(name, value, step)
+        for name, text in found.texts.items():
+            notes.once(
+                f"no number {self.id} {name}",
+                f"{name!r} is no number ({values.cut(text, 60)!r}); it is kept as text, and the rest of the row as it is",
+            )
+            self.write(records.Text, name=name, text=text, step=step)
+        return found.row
+
+    def _write_media(self, name: str, value: media.Media, step: int | float) -> None:
+        if isinstance(value, media.Text):
+            self.write(records.Text, name=name, text=values.cut(str(value.text)), step=step)
+        elif isinstance(value, media.Histogram):
+            self.write(records.Histogram, name=name, edges=value.edges, counts=value.counts, step=step)
+        elif isinstance(value, media.Matrix):
+            self.write(records.Matrix, name=name, values=value.values, step=step)
+        elif isinstance(value, media.Image):
+            self._write_image(name, value, step)
+
+    def _write_image(self, name: str, image: media.Image, step: int | float) -> None:
+        target = f"files/media/{next(self._pictures):08d}{media.SUFFIXES[image.media]}"
+
+        def keep() -> None:
+            goal = self.dir / target
+            goal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            goal.write_bytes(image.data)
+            self._write(
+                records.File,
+                name=name,
+                path=target,
+                media=image.media,
+                size=len(image.data),
+                caption=values.cut(image.caption),
+                step=step,
+            )
+
+        if not self._inert:
+            self._later(keep)
+
+    def _later(self, job: Callable[[], None]) -> None:
+        self._files.append(job)
+        if self._keeper is not None:
+            self._keeper.wake()
+
+    def _joined(self, step: int | float | None) -> int | float:
+        if step is None:
+            return self._step
+        return step if type(step) is int else self._number_of_step(step)
+
+    def _number_of_step(self, step: Any) -> int | float:
+        number = values.number(step)
+        if number is None:
+            raise TypeError(f"a step is a number, not {step!r}")
+        return int(number) if isinstance(number, bool) else number
+
+    def _found(self, rule: Rule, finding: Finding, step: int | float) -> None:
+        self._raise_alert(finding, getattr(rule, "name", type(rule).__name__), step)
+
+    def _raise_alert(self, finding: Finding, rule: str, step: int | float) -> None:
+        if self._inert:
+            self._refuse()
+            return
+        alert = records.Alert(
+            next(self._seq),
+            self._clock.now(),
+            values.cut(finding.title, 1000),
+            finding.level,
+            values.cut(finding.text),
+            rule,
+            step,
+            values.plain(finding.evidence),
+        )
+        self._journal.append(alert)  # type: ignore[union-attr]
+        for call in self._alert_calls:
+            try:
+                call(alert)
+            except Exception as error:
+                self._failed("on_alert", error)
+
+    def _config_changed(self, changed: Mapping[str, Any]) -> None:
+        self.write(records.Event, name="config", data=redact(values.plain(changed)))
+
+    def _summary_changed(self, changed: Mapping[str, Any]) -> None:
+        self._set_summary.update(values.plain(changed))
+        self.write(records.Event, name="summary", data=redact(values.plain(changed)))
+
+    def _failed(self, what: str, error: Exception) -> Row:
+        if self._strict:
+            raise error
+        notes.once(f"{what} {self.id} {type(error).__name__}", f"{what}: {error}; training goes on")
+        return {}
+
+    def _refuse(self) -> None:
+        if self._inert_reason:
+            notes.once(f"inert {self.id} {os.getpid()}", f"run {self.id}: {self._inert_reason}; what is logged here is not kept")
+
+    def _forked(self) -> None:
+        """In a forked child: the run belongs to the parent."""
+        if self._journal is not None and not self._inert:
+            self._inert = True
+            self._inert_reason = f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own"
+            self._journal.forget()
+        self._tracer.enabled = False
+        self._tracer.done.clear()
+        self._files.clear()
+        self._finishing = threading.RLock()
+        self._finished = self._finished or Delivery(True, {})
+
+    def _let_go(self) -> None:
+        global current
+        if current is self:
+            current = None
+
+
+def inert(identity: Identity, reason: str = "this is a copy of the run in another process") -> Run:
+    """A run that keeps nothing: what a pickled run becomes elsewhere, and what `CHIPLOG_MODE=disabled` gives."""
+    run = Run(identity, None, clock=Clock(), config=identity.config)
+    if reason:
+        run._inert_reason = f"{reason}; chiplog.attach({str(identity.dir)!r}) opens a journal of its own"
+    return run
+
+
+def ending(error: BaseException | None) -> tuple[str, str]:
+    """How a run ended, from the exception that ended it."""
+    if error is None or isinstance(error, (SystemExit, GeneratorExit)):
+        return "finished", ""
+    reason = f"{type(error).__name__}: {error}"
+    return ("interrupted" if isinstance(error, KeyboardInterrupt) else "failed"), reason
+
+
+def _watch_forks(run: Run) -> None:
+    global _watching
+    _alive.add(run)
+    if not _watching and hasattr(os, "register_at_fork"):
+        _watching = True
+        os.register_at_fork(after_in_child=lambda: [run._forked() for run in list(_alive)] and None)
+
+
+_watching = False
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+def _filename(text: str) -> str:
+    """A text as part of a file name: letters, digits, dot, dash and underscore."""
+    safe = "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in text)
+    return safe.lstrip(".")[:100] or "file" if not text.startswith(".") else "." + safe.lstrip(".")[:20]
+
+
+__all__ = ["ChiplogError", "Delivery", "Post", "Run", "ending", "inert"]

@@ -1,0 +1,190 @@
+"""From whatever people log to numbers: the only place that meets foreign types.
+
+A row whose values are exactly `int` and `float` needs none of this. Everything else is sorted here: numbers of other
+libraries become ours, values still on a device wait, media become records of their own, and what is no number at all
+becomes text, so that a row is never lost for one bad value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import msgspec
+
+from chiplog.core.media import Media
+from chiplog.core.records import Number, Record, Row
+
+NUMBERS = frozenset((int, float))
+LONGEST_TEXT = 1 << 20  # characters
+DEEPEST = 32
+_MARK = " … [{:,} characters cut]"
+
+
+class Sorted(NamedTuple):
+    """What a call of `log` gave: numbers now, values still on a device, media, and text for what is no number."""
+
+    row: Row
+    later: dict[str, Any]
+    media: dict[str, Media]
+    texts: dict[str, str]
+
+
+def sort(metrics: Mapping[Any, Any], on_device: Callable[[Any], bool]) -> Sorted:
+    """Sort a row of anything; never raises, whatever the values' own methods do."""
+    found = Sorted({}, {}, {}, {})
+    _sort(found, "", metrics, on_device, 0)
+    return found
+
+
+def number(value: Any) -> Number | None:
+    """The int, float or bool that a value is, exactly where the type allows it; None if it is no number."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, (float, Decimal, Fraction)):
+        return float(value)
+    if isinstance(value, (str, bytes, bytearray, list, tuple, set, Mapping)) or value is None:
+        return None
+    item = getattr(value, "item", None)  # numpy, torch, jax, cupy, tensorflow: arrays of one element
+    if item is not None and hasattr(value, "dtype"):
+        if _elements(value) != 1:
+            return None
+        got = item()
+        return float(got) if type(got) is type(value) else number(got)
+    if hasattr(type(value), "__float__") and not isinstance(value, complex):
+        return float(value)
+    return None
+
+
+def text(value: Any) -> str:
+    """A value that is no number, in words; never raises."""
+    if isinstance(value, str):
+        return cut(str(value))
+    try:
+        shape = getattr(value, "shape", None)
+        if shape is not None:
+            return _summary(value, tuple(shape))
+        return cut(repr(value))
+    except Exception as error:
+        return f"<{type(value).__name__}: {type(error).__name__}>"
+
+
+def cut(string: str, longest: int = LONGEST_TEXT) -> str:
+    """A string of at most `longest` characters, the cut marked, with lone surrogates escaped."""
+    if len(string) > longest:
+        string = string[:longest] + _MARK.format(len(string) - longest)
+    try:
+        string.encode()
+    except UnicodeEncodeError:
+        string = string.encode("utf-8", "backslashreplace").decode()
+    return string
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value as JSON can say it, for events, tables and configs: numbers and strings as they are, the rest as text."""
+    if value is None or type(value) in (bool, int, float):
+        return value
+    if isinstance(value, str):
+        return cut(str(value))
+    if depth > DEEPEST:
+        return "…"
+    try:
+        if isinstance(value, Mapping):
+            return {name(key): plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [plain(item, depth + 1) for item in value]
+        if isinstance(value, (msgspec.Struct,)) or hasattr(value, "__dataclass_fields__"):
+            return plain(msgspec.to_builtins(value, enc_hook=text), depth + 1)
+        got = number(value)
+        if got is not None:
+            return got
+        tolist = getattr(value, "tolist", None)
+        if tolist is not None and _elements(value) <= 65_536:
+            return plain(tolist(), depth + 1)
+    except Exception:
+        pass
+    return text(value)
+
+
+def name(key: Any) -> str:
+    """A key as the name of a series."""
+    if type(key) is str:
+        return cut(key, 65_536)
+    return cut(key if isinstance(key, str) else text(key), 65_536)
+
+
+def sayable(record: Record) -> Record:
+    """A record that JSON refused, with every name and value made sayable."""
+    fields = {field: plain(getattr(record, field)) for field in record.__struct_fields__}
+    return type(record)(**fields)
+
+
+def shorten(record: Record) -> Record:
+    """A record too long for a line: its lists cut to what fits, its texts to a MiB."""
+    fields = {field: _shorten(plain(getattr(record, field))) for field in record.__struct_fields__}
+    return type(record)(**fields)
+
+
+def _shorten(value: Any) -> Any:
+    if isinstance(value, str):
+        return cut(value, 65_536)
+    if isinstance(value, list):
+        kept: list[Any] = []
+        size = 0
+        for item in value:
+            item = _shorten(item)
+            size += len(msgspec.json.encode(item))
+            if size > 2 << 20:
+                break
+            kept.append(item)
+        return kept
+    if isinstance(value, dict):
+        size = 0
+        short: dict[str, Any] = {}
+        for key, item in value.items():
+            short[cut(key, 1024)] = item = _shorten(item)
+            size += len(key) + len(msgspec.json.encode(item))
+            if size > 4 << 20:
+                break
+        return short
+    return value
+
+
+def _sort(found: Sorted, prefix: str, metrics: Mapping[Any, Any], on_device: Callable[[Any], bool], depth: int) -> None:
+    for key, value in metrics.items():
+        full = prefix + name(key)
+        if type(value) in NUMBERS:
+            found.row[full] = value
+            continue
+        try:
+            if isinstance(value, Mapping) and depth < DEEPEST:
+                _sort(found, full + "/", value, on_device, depth + 1)
+            elif isinstance(value, Media):
+                found.media[full] = value
+            elif on_device(value):
+                found.later[full] = value
+            elif (got := number(value)) is not None:
+                found.row[full] = got
+            else:
+                found.texts[full] = text(value)
+        except Exception as error:
+            found.texts[full] = f"<{type(value).__name__}: {type(error).__name__}: {text(str(error))}>"
+
+
+def _elements(value: Any) -> int:
+    count = 1
+    for length in value.shape:
+        count *= int(length)
+    return count
+
+
+def _summary(value: Any, shape: tuple[int, ...]) -> str:
+    words = f"{type(value).__name__} of {getattr(value, 'dtype', '?')}, shape {shape}"
+    try:
+        return f"{words}, min {float(value.min()):g}, mean {float(value.mean()):g}, max {float(value.max()):g}"
+    except Exception:
+        return words

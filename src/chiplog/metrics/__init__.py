@@ -1,0 +1,1 @@
+"""The arithmetic of training: pure functions and small stages and rules; no I/O, no torch."""

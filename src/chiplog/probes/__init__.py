@@ -1,0 +1,1 @@
+"""Sources that are sampled on a thread of their own; one file each."""

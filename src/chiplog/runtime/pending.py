@@ -1,0 +1,91 @@
+"""Values that are still on a device: copied in the background, written when they arrive, never waited for.
+
+A JAX array is copied to the host asynchronously and asked whether it is ready. A torch tensor on a device is copied to the
+host without blocking, and an event behind the copy is asked whether it has passed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from chiplog.core import notes, values
+from chiplog.core.records import Row
+
+MOST = 10_000  # rows that may wait; a device further behind than that has stopped
+
+
+class _Row(NamedTuple):
+    step: int | float
+    copies: dict[str, _Copy]
+
+
+class _Copy(NamedTuple):
+    """A value on its way to the host."""
+
+    value: Any
+    event: Any  # None: the value itself knows
+
+    def arrived(self) -> bool:
+        return bool(self.value.is_ready() if self.event is None else self.event.query())
+
+
+class Pending:
+    """Rows whose values are on their way."""
+
+    def __init__(self) -> None:
+        self._rows: deque[_Row] = deque()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def holds(self, value: Any) -> bool:
+        """Whether reading this value now would wait for a device."""
+        if hasattr(value, "is_ready") and hasattr(value, "copy_to_host_async"):  # jax.Array
+            return not value.is_ready() or not _on_cpu(value)
+        device = getattr(value, "device", None)
+        return getattr(device, "type", "cpu") not in ("cpu", "meta") and hasattr(value, "to")
+
+    def add(self, step: int | float, later: Mapping[str, Any]) -> None:
+        if len(self._rows) >= MOST:
+            self._rows.popleft()
+            notes.once("device", f"more than {MOST:,} rows wait for values on a device; the oldest of them are given up")
+        self._rows.append(_Row(step, {name: _copy(value) for name, value in later.items()}))
+
+    def ready(self) -> list[tuple[int | float, Row]]:
+        """The rows whose values have arrived, in the order they were logged."""
+        rows: list[tuple[int | float, Row]] = []
+        while self._rows and all(copy.arrived() for copy in self._rows[0].copies.values()):
+            step, copies = self._rows.popleft()
+            found = {name: values.number(copy.value) for name, copy in copies.items()}
+            row = {name: number for name, number in found.items() if number is not None}
+            for name in found.keys() - row.keys():
+                notes.once(f"device {name}", f"{name!r} is an array of many numbers on a device, not one; it is left out")
+            if row:
+                rows.append((step, row))
+        return rows
+
+
+def _copy(value: Any) -> _Copy:
+    if hasattr(value, "copy_to_host_async"):
+        value.copy_to_host_async()
+        return _Copy(value, None)
+    backend = getattr(sys.modules.get("torch"), value.device.type, None)  # torch.cuda, torch.xpu
+    copy = value.detach().to("cpu", non_blocking=True)
+    event = backend.Event() if backend is not None and hasattr(backend, "Event") else _Passed()
+    if not isinstance(event, _Passed):
+        event.record()
+    return _Copy(copy, event)
+
+
+class _Passed:
+    """For devices without events, whose copies are complete when they return."""
+
+    def query(self) -> bool:
+        return True
+
+
+def _on_cpu(array: Any) -> bool:
+    return all(device.platform == "cpu" for device in array.devices())

@@ -1,0 +1,1 @@
+"""The run directory: how it is laid out, written, compacted and read."""

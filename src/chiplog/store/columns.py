@@ -1,0 +1,161 @@
+"""Records turned into columns: for every series its steps, values and the order they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chiplog.core import records
+from chiplog.core.records import AnyRecord, Number
+
+EXACT = 2**53  # from here on a double may not be the integer it came from
+PACK = 8192  # rows that wait as Python objects before they become arrays
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Steps = Ints | Floats
+
+
+class Column(NamedTuple):
+    """The points of one series; `exact` has the text of those values that a double does not hold, by their `seq`."""
+
+    steps: Steps
+    seqs: Ints
+    values: Floats
+    exact: dict[int, str]
+
+
+EMPTY = Column(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), {})
+
+
+class Columns:
+    """Collects records and gives their points by series; may be fed on while it is read."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, ...], _Group] = {}
+        self._of: dict[str, list[tuple[_Group, int]]] = {}
+        self._seqs: list[int] = []
+        self._times: list[int] = []
+        self.first_step: Number | None = None
+        self.first_seq = -1
+
+    def feed(self, record: AnyRecord) -> None:
+        self._seqs.append(record.seq)
+        self._times.append(record.time)
+        if isinstance(record, records.Step):
+            metrics = record.metrics
+            names, values, step = tuple(metrics), tuple(metrics.values()), record.step
+            if self.first_step is None or record.seq < self.first_seq:
+                self.first_step, self.first_seq = step, record.seq
+        else:
+            pairs = list(records.points(record))
+            if not pairs:
+                return
+            names, values = zip(*pairs, strict=True)  # type: ignore[assignment]
+            step = getattr(record, "step", None) or 0
+        group = self._groups.get(names)
+        if group is None:
+            group = self._groups[names] = _Group()
+            for index, name in enumerate(names):
+                self._of.setdefault(name, []).append((group, index))
+        group.add(step, record.seq, values)  # type: ignore[arg-type]
+
+    def names(self) -> list[str]:
+        return list(self._of)
+
+    def column(self, name: str) -> Column:
+        return join(group.column(index) for group, index in self._of.get(name, ()))
+
+    def clock(self) -> tuple[Ints, Ints]:
+        """(seqs, times) of all records."""
+        return np.array(self._seqs, np.int64), np.array(self._times, np.int64)
+
+
+class _Group:
+    """Rows with the same names in the same order."""
+
+    def __init__(self) -> None:
+        self._steps: list[Number] = []
+        self._seqs: list[int] = []
+        self._rows: list[tuple[Number, ...]] = []
+        self._packed: list[tuple[Steps, Ints, list[tuple[Floats, dict[int, str]]]]] = []
+
+    def add(self, step: Number, seq: int, row: tuple[Number, ...]) -> None:
+        self._steps.append(step)
+        self._seqs.append(seq)
+        self._rows.append(row)
+        if len(self._rows) >= PACK:
+            self._pack()
+
+    def column(self, index: int) -> Column:
+        self._pack()
+        return join(Column(steps, seqs, *columns[index]) for steps, seqs, columns in self._packed)
+
+    def _pack(self) -> None:
+        if not self._rows:
+            return
+        seqs = np.array(self._seqs, np.int64)
+        columns = [_doubles(column, self._seqs) for column in zip(*self._rows, strict=True)]
+        self._packed.append((as_steps(self._steps), seqs, columns))
+        self._steps, self._seqs, self._rows = [], [], []
+
+
+def join(parts: Iterable[Column]) -> Column:
+    """Columns one after the other."""
+    columns = [column for column in parts if len(column.seqs)]
+    if not columns:
+        return EMPTY
+    if len(columns) == 1:
+        return columns[0]
+    exact: dict[int, str] = {}
+    for column in columns:
+        exact.update(column.exact)
+    return Column(
+        np.concatenate([column.steps for column in columns]),
+        np.concatenate([column.seqs for column in columns]),
+        np.concatenate([column.values for column in columns]),
+        exact,
+    )
+
+
+def as_steps(steps: list[Number]) -> Steps:
+    """Steps as integers where all are, as doubles otherwise."""
+    try:
+        if all(type(step) is int for step in steps):
+            return np.array(steps, np.int64)
+    except OverflowError:
+        pass
+    return np.array([_double(step) for step in steps], np.float64)
+
+
+def exact_text(value: Number) -> str | None:
+    """The text of a value that its double does not say: true, false, and integers that are too long."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and (value >= EXACT or value <= -EXACT) and _double(value) != value:
+        return str(value)
+    return None
+
+
+def from_text(text: str) -> Number:
+    return text == "true" if text in ("true", "false") else int(text)
+
+
+def _doubles(column: tuple[Number, ...], seqs: list[int]) -> tuple[Floats, dict[int, str]]:
+    kinds = set(map(type, column))
+    if kinds == {float}:
+        return np.array(column, np.float64), {}
+    doubles = np.array([_double(value) for value in column], np.float64)
+    suspects: Iterable[int] = range(len(column)) if bool in kinds else np.flatnonzero(np.abs(doubles) >= EXACT).tolist()
+    exact = {seqs[at]: text for at in suspects if (text := exact_text(column[at])) is not None}
+    return doubles, exact
+
+
+def _double(value: Number) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")

@@ -1,0 +1,220 @@
+"""The columns of a whole run: its parts and its live tails, by rank and attempt, seen through the default view."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from chiplog.core import records
+from chiplog.core.records import Number
+from chiplog.store import layout, parts
+from chiplog.store.columns import EMPTY, Column, Columns, Ints, join
+from chiplog.store.layout import Segment
+from chiplog.store.lines import Scanner
+from chiplog.store.parts import Part
+from chiplog.store.series import ByRank, Series
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import xarray
+
+
+class Frame:
+    """All points of a run; `refresh` reads what has come since."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self._streams: dict[tuple[int, int], _Stream] = {}
+
+    def refresh(self) -> None:
+        for segment in layout.segments(self._run):
+            stream = self._streams.get((segment.rank, segment.attempt))
+            if stream is None:
+                stream = self._streams[segment.rank, segment.attempt] = _Stream(segment.rank, segment.attempt)
+            stream.refresh(self._run, segment)
+
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name for stream in self._streams.values() for name in stream.names()))
+
+    def series(self, name: str, rank: int | None = None, attempt: int | None = None) -> Series:
+        if rank is None:
+            rank = min((stream.rank for stream in self._streams.values() if stream.has(name)), default=0)
+        chosen = self._view(name, rank, attempt)
+        column = join(column for _, column in chosen)
+
+        def times() -> Ints:
+            return np.concatenate([stream.times(column.seqs) for stream, column in chosen] or [np.empty(0, np.int64)])
+
+        return Series(name, column, times=times, by_rank=lambda: self._by_rank(name, attempt))
+
+    def to_arrow(self) -> pa.Table:
+        tables = [_NO_POINTS.empty_table()]
+        for name in self.names():
+            for rank in sorted({stream.rank for stream in self._streams.values()}):
+                for stream, column in self._view(name, rank, None):
+                    if len(column.seqs):
+                        tables.append(_table(name, stream, column))
+        return pa.concat_tables(tables, promote_options="permissive")
+
+    def to_pandas(self) -> pandas.DataFrame:
+        import pandas as pd
+
+        columns = {name: self._last_by_step(name) for name in self.names()}
+        series = {name: pd.Series(values, index=steps) for name, (steps, values) in columns.items()}
+        frame = pd.DataFrame(series).sort_index() if series else pd.DataFrame()
+        return frame.rename_axis("step")
+
+    def to_polars(self) -> polars.DataFrame:
+        import polars as pl
+
+        frame = self.to_pandas()
+        return pl.DataFrame({"step": frame.index.to_numpy(), **{name: frame[name].to_numpy() for name in frame.columns}})
+
+    def to_xarray(self) -> xarray.Dataset:
+        import xarray as xr
+
+        frame = self.to_pandas()
+        return xr.Dataset({name: ("step", frame[name].to_numpy()) for name in frame.columns}, coords={"step": frame.index.to_numpy()})
+
+    def _last_by_step(self, name: str) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+        series = self.series(name)
+        order = np.lexsort((np.arange(len(series)), series.steps))
+        steps, values = series.steps[order], series.values[order]
+        last = np.append(steps[1:] != steps[:-1], True) if len(steps) else np.empty(0, bool)
+        return steps[last], values[last]
+
+    def _by_rank(self, name: str, attempt: int | None) -> ByRank:
+        ranks = sorted({stream.rank for stream in self._streams.values()})
+        columns = [join(column for _, column in self._view(name, rank, attempt)) for rank in ranks]
+        steps = np.unique(np.concatenate([column.steps for column in columns])) if columns else EMPTY.steps
+        values = np.full((len(steps), len(ranks)), np.nan)
+        for index, column in enumerate(columns):
+            values[np.searchsorted(steps, column.steps), index] = column.values
+        return ByRank(steps, np.array(ranks, np.int64), values)
+
+    def _view(self, name: str, rank: int, attempt: int | None) -> list[tuple[_Stream, Column]]:
+        """The columns of a series, oldest attempt first; a newer launch hides older points from its first step on, unless
+        the two were written at the same time."""
+        streams = [stream for stream in self._streams.values() if stream.rank == rank and attempt in (None, stream.attempt)]
+        streams.sort(key=lambda stream: (stream.start, stream.attempt))
+        chosen = []
+        for index, stream in enumerate(streams):
+            column = stream.column(name)
+            if attempt is None:
+                for newer in streams[index + 1 :]:
+                    if newer.launch != stream.launch and newer.first_step is not None and stream.end <= newer.start:
+                        column = _before(column, newer.first_step)
+            chosen.append((stream, column))
+        return chosen
+
+
+class _Stream:
+    """One rank in one attempt: its segments' parts, and what lies beyond them."""
+
+    def __init__(self, rank: int, attempt: int) -> None:
+        self.rank, self.attempt = rank, attempt
+        self.launch = f"a{attempt:02d}"
+        self.start = self.end = 0
+        self._parts: dict[int, Part] = {}
+        self._tails: dict[int, tuple[Scanner, Columns]] = {}
+
+    def refresh(self, run: Path, segment: Segment) -> None:
+        if segment.index not in self._tails:
+            part = parts.load(run, segment)
+            if part is not None:
+                self._parts[segment.index] = part
+                self.end = max(self.end, part.about.last_time)
+                for record in part.rows("attempt"):
+                    self._begin(record)
+            scanner = Scanner(run / layout.JOURNAL / segment.filename, part.about.covers if part else 0)
+            self._tails[segment.index] = scanner, Columns()
+        scanner, columns = self._tails[segment.index]
+        for record in scanner.read():
+            columns.feed(record)
+            self.end = max(self.end, record.time)
+            self._begin(record)
+
+    def _begin(self, record: records.AnyRecord) -> None:
+        if isinstance(record, records.Attempt):
+            self.launch, self.start = record.launch, record.time
+
+    @property
+    def first_step(self) -> Number | None:
+        """The step of the first row that was logged."""
+        firsts = [(part.about.first_seq, part.about.first_step) for part in self._parts.values()]
+        firsts += [(columns.first_seq, columns.first_step) for _, columns in self._tails.values()]
+        return min(((seq, step) for seq, step in firsts if step is not None), default=(0, None))[1]
+
+    def names(self) -> list[str]:
+        found = [name for part in self._parts.values() for name in part.names()]
+        return found + [name for _, columns in self._tails.values() for name in columns.names()]
+
+    def has(self, name: str) -> bool:
+        return any(name in part.about.names for part in self._parts.values()) or any(
+            name in columns.names() for _, columns in self._tails.values()
+        )
+
+    def column(self, name: str) -> Column:
+        pieces: list[Column] = []
+        for index in sorted(self._tails):
+            if index in self._parts:
+                pieces.append(self._parts[index].column(name))
+            pieces.append(self._tails[index][1].column(name))
+        return _by_seq(join(pieces))
+
+    def times(self, seqs: Ints) -> Ints:
+        clocks = [part.clock for part in self._parts.values()] + [columns.clock() for _, columns in self._tails.values()]
+        known = np.concatenate([clock[0] for clock in clocks])
+        times = np.concatenate([clock[1] for clock in clocks])
+        order = np.argsort(known, kind="stable")
+        found: Ints = times[order][np.searchsorted(known[order], seqs)]
+        return found
+
+
+_NO_POINTS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("step", pa.int64()),
+        ("time", pa.timestamp("ns", "UTC")),
+        ("value", pa.float64()),
+        ("exact", pa.string()),
+        ("rank", pa.int32()),
+        ("attempt", pa.int32()),
+    ]
+)
+
+
+def _table(name: str, stream: _Stream, column: Column) -> pa.Table:
+    count = len(column.seqs)
+    return pa.table(
+        {
+            "name": pa.repeat(pa.scalar(name), count),
+            "step": column.steps,
+            "time": pa.array(stream.times(column.seqs), pa.timestamp("ns", "UTC")),
+            "value": column.values,
+            "exact": pa.array([column.exact.get(seq) for seq in column.seqs.tolist()], pa.string())
+            if column.exact
+            else pa.nulls(count, pa.string()),
+            "rank": pa.repeat(pa.scalar(stream.rank, pa.int32()), count),
+            "attempt": pa.repeat(pa.scalar(stream.attempt, pa.int32()), count),
+        }
+    )
+
+
+def _by_seq(column: Column) -> Column:
+    seqs = column.seqs
+    if len(seqs) < 2 or bool(np.all(seqs[1:] >= seqs[:-1])):
+        return column
+    order = np.argsort(seqs, kind="stable")
+    return Column(column.steps[order], seqs[order], column.values[order], column.exact)
+
+
+def _before(column: Column, step: Number) -> Column:
+    keep = column.steps < step
+    if bool(keep.all()):
+        return column
+    return Column(column.steps[keep], column.seqs[keep], column.values[keep], column.exact)

@@ -1,0 +1,361 @@
+"""The journal: append-only lines, written before `log` returns; the truth of a run.
+
+No lock on the way in: one `write(2)` on an O_APPEND descriptor a record, so threads, signal handlers and `__del__` may
+write. A file is never truncated: after a short or failed write the record is kept in a bounded tail and written again
+behind a newline by the keeper's thread; the reader skips the torn line. The descriptor's number never changes while the
+journal lives (the next segment is dup2-ed over it), so a writer in flight can never hit another file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from chiplog.core import notes, records, values
+from chiplog.core.records import Record
+from chiplog.store import layout
+from chiplog.store.layout import Segment
+from chiplog.store.lines import LONGEST, seal
+
+SEGMENT_BYTES = 64 << 20
+TAIL_BYTES = 32 << 20  # what may wait in memory while the disk is slow, full or far away
+TAIL_PLACES = TAIL_BYTES >> 10
+SLOW = 10_000_000  # ns: a write that takes longer hands the writing over to the keeper
+BEAT = 5.0  # s between touches of the live segment and between fdatasyncs
+RELAXED = 0.25  # s between writes of the keeper in `relaxed` mode
+RETRY = 0.5  # s between attempts while the disk refuses
+RESERVE_BYTES = 16 << 10
+DURABILITIES = ("process", "relaxed", "disk")
+
+
+class Journal:
+    """Where a run's records go, of one rank in one attempt. `append` never raises and never waits for a slow disk twice."""
+
+    def __init__(self, run: Path, segment: Segment, fd: int, *, durability: str, wake: Callable[[], None]) -> None:
+        self.run = run
+        self.durability = durability
+        self.segment = segment
+        self._fd = fd
+        self._wake = wake
+        self._sync_each = durability == "disk"
+        self._direct = durability != "relaxed"  # the caller writes; otherwise the keeper does
+        self._tail: deque[Record | bytes] = deque()
+        self._draining = threading.RLock()  # never taken by `append`
+        self._counting = threading.RLock()
+        self._dropped = 0
+        self._failing: str | None = None
+        self._told = False
+        self._behind_newline = False  # the file may end in a torn line
+        self._beaten = time.monotonic()
+        self._dirty = False
+        self._closed = False
+
+    def append(self, record: Record) -> None:
+        """Keep a record: on disk when this returns, or in the tail while the disk is slow, full or relaxed."""
+        if not self._direct:
+            self._defer(record)
+            return
+        line = _line(record)
+        before = time.monotonic_ns()
+        try:
+            written = os.write(self._fd, line)
+            if self._sync_each:
+                os.fdatasync(self._fd)
+        except OSError as error:
+            self._hand_over(line, _reason(error))
+            return
+        self._dirty = True
+        if written != len(line):
+            self._behind_newline = True
+            self._hand_over(line, "the disk took only a part of a record")
+        elif time.monotonic_ns() - before > SLOW and not self._sync_each:
+            self._direct = False
+            self._wake()
+
+    @property
+    def dropped(self) -> int:
+        """Records that did not fit into the tail and are lost."""
+        return self._dropped
+
+    @property
+    def waiting(self) -> int:
+        return len(self._tail)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the disk does not take records just now, if it does not."""
+        return self._failing
+
+    def tend(self) -> float:
+        """The keeper's chore: write the tail, touch and sync the segment, begin the next one."""
+        self._drain()
+        self._look()
+        now = time.monotonic()
+        if now - self._beaten >= BEAT:
+            self._beaten = now
+            self._beat()
+        if self._failing:
+            return RETRY
+        return RELAXED if self.durability == "relaxed" else 1.0
+
+    def flush(self, *, fsync: bool = False, timeout: float = 30.0) -> bool:
+        """True when every record so far is with the operating system, or with `fsync` on the disk."""
+        if not self._drain(timeout):
+            return False
+        if fsync:
+            try:
+                os.fsync(self._fd)
+            except OSError as error:
+                self._complain(_reason(error))
+                return False
+        return not self._dropped
+
+    def close(self, last: Record | None = None, timeout: float = 5.0) -> None:
+        """Write the tail and the last record, out of the reserve if the disk is full. The descriptor stays until the
+        journal is garbage, since another thread may be about to write."""
+        if self._closed:
+            return
+        self._closed = True
+        self._drain(timeout)
+        reserve = self.run / layout.JOURNAL / f"r{self.segment.rank:05d}.reserve"
+        try:
+            reserve.unlink(missing_ok=True)
+        except OSError:
+            pass
+        if last is not None:
+            self._tail.appendleft(_line(last))  # first, so that it finds room; `seq` orders
+        self._drain(timeout)
+        self._count_dropped(sum(1 for item in self._tail if item != b""))
+        self._tail.clear()
+        try:
+            os.fdatasync(self._fd)
+        except OSError:
+            pass
+
+    def forget(self) -> None:
+        """In a forked child: let go of the parent's file."""
+        self._closed = True
+        self._tail.clear()
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        try:
+            if self._fd >= 0:
+                os.close(self._fd)
+        except Exception:  # interpreter teardown, or __init__ never ran
+            pass
+
+    def _defer(self, item: Record | bytes) -> None:
+        if self._closed:
+            return
+        if len(self._tail) >= TAIL_PLACES:
+            self._count_dropped(1)
+            return
+        self._tail.append(item)
+        if places := _weigh(item) >> 10:  # a heavy record takes a place for every KiB
+            self._tail.extend([b""] * places)
+
+    def _count_dropped(self, records: int) -> None:
+        with self._counting:
+            self._dropped += records
+
+    def _hand_over(self, line: bytes, reason: str) -> None:
+        self._direct = False
+        self._failing = self._failing or reason
+        self._defer(line)
+        self._wake()
+
+    def _drain(self, timeout: float = 30.0) -> bool:
+        """Write what waits; true when nothing does. The callers write again themselves once the disk is quick."""
+        if not self._draining.acquire(timeout=timeout):
+            return False
+        try:
+            quick = True
+            while self._tail:
+                before = time.monotonic_ns()
+                left, reason = self._write(self._take())
+                if left:
+                    self._tail.extendleft(reversed(left))
+                    self._complain(reason)
+                    return False
+                quick = time.monotonic_ns() - before < SLOW
+            if self._told:
+                lost = f"; {self._dropped:,} records did not fit into memory and are lost" if self._dropped else ""
+                notes.say(f"{self._path} can be written again{lost}")
+            self._failing, self._told = None, False
+            self._direct = quick and self.durability != "relaxed" and not self._closed
+            return True
+        finally:
+            self._draining.release()
+
+    def _take(self) -> list[bytes]:
+        """About a MiB of lines from the tail."""
+        lines: list[bytes] = []
+        size = 0
+        while size < 1 << 20:
+            try:
+                item = self._tail.popleft()
+                line = item if isinstance(item, bytes) else _line(item)
+            except IndexError:
+                break
+            except Exception as error:
+                notes.once("unsayable", f"a record could not be written and is lost: {error!r}")
+                self._count_dropped(1)
+                continue
+            lines.append(line)
+            size += len(line)
+        return lines
+
+    def _write(self, lines: list[bytes]) -> tuple[list[bytes], str]:
+        """Write lines in one call; return those that are not whole on disk, and why."""
+        data = b"".join(lines)
+        if self._behind_newline:
+            data = b"\n" + data
+        try:
+            written = os.write(self._fd, data)
+            if self._sync_each:
+                os.fdatasync(self._fd)
+        except OSError as error:
+            return lines, _reason(error)
+        self._dirty = True
+        if written == len(data):
+            self._behind_newline = False
+            return [], ""
+        written -= self._behind_newline
+        self._behind_newline = True
+        for index, line in enumerate(lines):
+            if written < len(line):
+                return lines[index:], "no space for a whole record"
+            written -= len(line)
+        return [], ""
+
+    def _complain(self, reason: str) -> None:
+        self._failing = self._failing or reason
+        if not self._told:
+            self._told = True
+            notes.say(
+                f"cannot write {self._path}: {self._failing}. Training goes on; records wait in memory "
+                f"(at most {TAIL_BYTES >> 20} MiB) and are written when that is possible again"
+            )
+
+    @property
+    def _path(self) -> Path:
+        return self.run / layout.JOURNAL / self.segment.filename
+
+    def _look(self) -> None:
+        """Save a segment that was deleted; begin the next one when this one is full."""
+        try:
+            status = os.fstat(self._fd)
+            if status.st_nlink == 0:
+                self._reopen(self.segment, keep=status.st_size)
+            elif status.st_size >= SEGMENT_BYTES:
+                self._reopen(self.segment._replace(index=self.segment.index + 1))
+        except OSError as error:
+            notes.once(f"segment {self._path}", f"{self._path}: {_reason(error)}; chiplog goes on trying")
+
+    def _beat(self) -> None:
+        try:
+            os.utime(self._fd)
+            if self._dirty:
+                self._dirty = False
+                os.fdatasync(self._fd)
+        except OSError as error:
+            notes.once(f"beat {self._path}", f"{self._path} cannot be synced: {_reason(error)}; chiplog goes on trying")
+
+    def _reopen(self, segment: Segment, keep: int = 0) -> None:
+        """Go on in another file, under the same descriptor; `keep` bytes of a file that was deleted are written again."""
+        if keep:
+            notes.once(f"deleted {self._path}", f"{self._path} was deleted while the run goes on; it is being written anew")
+            make_dir(self.run / layout.JOURNAL)
+        new = create(self.run, segment)
+        try:
+            offset = 0
+            while offset < keep and (data := os.pread(self._fd, 1 << 20, offset)):
+                offset += os.write(new, data)
+            os.fdatasync(self._fd)
+            os.dup2(new, self._fd, inheritable=False)
+            self.segment = segment
+        finally:
+            os.close(new)
+
+
+def create(run: Path, segment: Segment) -> int:
+    """Make a segment; fails if it is there. Readable too, so that a deleted one can be saved."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+    return os.open(run / layout.JOURNAL / segment.filename, flags, 0o600)
+
+
+def open_attempt(run: Path, rank: int) -> tuple[Segment, int]:
+    """Make the first segment of this rank's next attempt; of two writers that start at once each gets its own."""
+    make_dir(run / layout.JOURNAL)
+    taken = [segment.attempt for segment in layout.segments(run) if segment.rank == rank]
+    for attempt in count(max(taken, default=0) + 1):
+        segment = Segment(rank, attempt, 0)
+        try:
+            fd = create(run, segment)
+        except FileExistsError:
+            continue
+        _reserve(run / layout.JOURNAL / f"r{rank:05d}.reserve")
+        return segment, fd
+    raise AssertionError("unreachable")
+
+
+def make_dir(path: Path) -> None:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def default_durability(path: Path, mounts: str) -> tuple[str, str]:
+    """(`process` or `relaxed`, file system type) for a path, from the text of /proc/self/mounts."""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = fields[1].replace("\\040", " ")
+        if len(point) > len(best) and (path == Path(point) or Path(point) in path.parents):
+            best, kind = point, fields[2]
+    far = kind.startswith(("nfs", "fuse", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "afs", "9p", "virtiofs"))
+    return ("relaxed" if far else "process"), kind
+
+
+def _reserve(path: Path) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            os.write(fd, b"\0" * RESERVE_BYTES)
+        finally:
+            os.close(fd)
+    except OSError:
+        pass  # a disk too full for it will be reported by the first record
+
+
+def _line(record: Record) -> bytes:
+    """A record's line; what JSON cannot say is made sayable first."""
+    try:
+        payload = records.encode(record)
+    except Exception:  # lone surrogates, foreign types: rare, and never a reason to lose the record
+        payload = records.encode(values.sayable(record))
+    if len(payload) > LONGEST >> 1:
+        payload = records.encode(values.shorten(record))
+    return seal(payload)
+
+
+def _weigh(item: Record | bytes) -> int:
+    """About what a record takes in memory."""
+    if isinstance(item, bytes):
+        return len(item)
+    if isinstance(item, records.Step):
+        return 100 * len(item.metrics)
+    return len(_line(item))
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or errno.errorcode.get(error.errno or 0, repr(error))

@@ -1,0 +1,81 @@
+"""Where things are in a run directory, and what may be a name there."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from chiplog.core.errors import BadSetting
+
+SLUG = re.compile(r"[a-z0-9-]{1,64}")
+_SEGMENT = re.compile(r"r(\d{5,})-a(\d{2,})-(\d{4,})\.jsonl(?:\.zst)?")
+
+IDENTITY = "run.json"
+JOURNAL = "journal"
+PARTS = "parts"
+CURSORS = "cursors"
+FILES = "files"
+
+
+class Segment(NamedTuple):
+    """One journal file: of one rank, in one attempt."""
+
+    rank: int
+    attempt: int
+    index: int
+
+    @property
+    def stem(self) -> str:
+        return f"r{self.rank:05d}-a{self.attempt:02d}-{self.index:04d}"
+
+    @property
+    def filename(self) -> str:
+        return f"{self.stem}.jsonl"
+
+
+def parse_segment(filename: str) -> Segment | None:
+    match = _SEGMENT.fullmatch(filename)
+    return Segment(int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def segments(run: Path) -> list[Segment]:
+    """All segments of a run by rank, attempt and index; reads nothing but names."""
+    try:
+        names = [entry.name for entry in (run / JOURNAL).iterdir()]
+    except OSError:
+        return []
+    return sorted({segment for name in names if (segment := parse_segment(name))})
+
+
+def check_slug(what: str, text: str) -> str:
+    """`text` if it may be a directory name of ours; otherwise an error with one that may."""
+    if SLUG.fullmatch(text):
+        return text
+    raise BadSetting(
+        f"{what} {text!r} cannot be used as a directory name: use 1 to 64 of a-z, 0-9 and '-', for example {slug(text)!r}"
+    )
+
+
+def slug(text: str, default: str = "run") -> str:
+    """The nearest slug to a text."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64].strip("-") or default
+
+
+def new_id() -> str:
+    """A run id that sorts by time: `261115-213045-7f3a9c`."""
+    return f"{time.strftime('%y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+
+
+def find_runs(root: Path, project: str | None = None) -> Iterator[Path]:
+    """Run directories under `root`, which is a `dir`, a project in it, or a run itself; newest id last."""
+    if (root / IDENTITY).exists() or (root / JOURNAL).is_dir():
+        yield root
+        return
+    for pattern in ("*", "*/*"):
+        for path in sorted(root.glob(pattern)):
+            if (path / JOURNAL).is_dir() and (project is None or path.parent.name == project):
+                yield path

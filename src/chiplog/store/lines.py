@@ -1,0 +1,182 @@
+"""Between records and bytes: one record a line, sealed with the CRC-32 of what stands before it.
+
+Reading tolerates any bytes. A line that does not parse or does not match its CRC is searched once more for whole
+records inside it (a torn line has no newline of its own, so the next record may stand right behind it); what is left
+over is damage, named by its range, and never an exception and never a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from chiplog.core import records
+from chiplog.core.records import AnyRecord
+
+LONGEST = 16 << 20  # bytes; nothing of ours writes a longer line, so a longer one is damage
+CHUNK = 4 << 20
+
+_SEAL = re.compile(rb',"crc":(0|[1-9][0-9]{0,9})\}')
+_START = b'{"log":"'
+
+
+class Damage(NamedTuple):
+    """Bytes of a segment that hold no readable record."""
+
+    segment: str
+    start: int
+    end: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.segment}: bytes {self.start}-{self.end}: {self.reason}"
+
+
+def seal(payload: bytes) -> bytes:
+    """A record's JSON as a line of the journal."""
+    head = payload[:-1]
+    return b'%b,"crc":%d}\n' % (head, crc32(head))
+
+
+def unseal(line: bytes) -> AnyRecord | None:
+    """The record of one line without its newline; None unless every byte of it is as it was written."""
+    at = line.rfind(b',"crc":')
+    if at < 0 or not (match := _SEAL.fullmatch(line, at)) or crc32(line[:at]) != int(match[1]):
+        return None
+    try:
+        return records.decode(line)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+
+
+class Scanner:
+    """Reads a segment from a byte on, as far as whole lines go; call `read` again when it has grown.
+
+    `damage` lists what could not be read so far; `offset` is the first byte not yet consumed.
+    """
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self.path = path
+        self.offset = offset
+        self.damage: list[Damage] = []
+        self._skipping: int | None = None  # where a line began that is too long to be ours
+
+    def read(self, limit: int | None = None) -> Iterator[AnyRecord]:
+        """Yield the records of the whole lines that are there; stop after about `limit` bytes."""
+        for _, record in self.read_at(limit):
+            yield record
+
+    def read_at(self, limit: int | None = None) -> Iterator[tuple[int, AnyRecord]]:
+        """As `read`, with the byte behind each record's line."""
+        began = self.offset
+        try:
+            with _open(self.path, began) as file:
+                rest = b""
+                while data := file.read(CHUNK):
+                    rest = yield from self._lines(rest + data if rest else data)
+                    if limit is not None and self.offset - began >= limit:
+                        return
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._note(self.offset, self.offset, f"cannot be read: {error.strerror}")
+
+    def torn(self) -> Damage | None:
+        """The unfinished line at the end, if there is one: a write under way, or the last one before a kill."""
+        try:
+            size = self.path.stat().st_size
+        except OSError:
+            return None
+        start = self._skipping if self._skipping is not None else self.offset
+        return Damage(self.path.name, start, size, "unfinished line") if size > start else None
+
+    def _lines(self, data: bytes) -> Generator[tuple[int, AnyRecord], None, bytes]:
+        """Consume the whole lines of `data`, which begins at `offset`; return the unfinished rest."""
+        cut = data.rfind(b"\n") + 1
+        if self._skipping is not None:
+            if not cut:
+                self.offset += len(data)
+                return b""
+            first = data.index(b"\n") + 1
+            self._note(self._skipping, self.offset + first, "line too long")
+            self._skipping = None
+            self.offset += first
+            data, cut = data[first:], cut - first
+        for line in data[:cut].split(b"\n")[:-1]:
+            begin = self.offset
+            self.offset += len(line) + 1
+            if not line:
+                continue
+            record = unseal(line)
+            if record is not None:
+                yield self.offset, record
+            else:
+                for record in self._salvage(line, begin):
+                    yield self.offset, record
+        rest = data[cut:]
+        if len(rest) > LONGEST:
+            self._skipping = self.offset
+            self.offset += len(rest)
+            return b""
+        return rest
+
+    def _salvage(self, line: bytes, begin: int) -> Iterator[AnyRecord]:
+        """The whole records inside a damaged line."""
+        good = 0
+        at = line.find(_START)
+        while at >= 0:
+            following = line.find(_START, at + 1)
+            stop = len(line) if following < 0 else following
+            found = None
+            for match in _SEAL.finditer(line, at, stop):
+                found = unseal(line[at : match.end()])
+                if found is not None:
+                    if at > good:
+                        self._note(begin + good, begin + at, _reason(line[good:at]))
+                    good = match.end()
+                    yield found
+                    break
+            at = following
+        if good < len(line):
+            self._note(begin + good, begin + len(line), _reason(line[good:]))
+
+    def _note(self, start: int, end: int, reason: str) -> None:
+        self.damage.append(Damage(self.path.name, start, end, reason))
+
+
+def located(path: Path) -> Path:
+    """A segment where it is now: as it was written, or compressed by `compact --prune`."""
+    packed = path.with_name(f"{path.name}.zst")
+    return packed if not path.exists() and packed.exists() else path
+
+
+def _open(path: Path, offset: int) -> BinaryIO:
+    path = located(path)
+    if path.suffix == ".zst":
+        file = _open_packed(path)
+        while offset > 0 and (skipped := len(file.read(min(offset, CHUNK)))):
+            offset -= skipped
+        return file
+    file = path.open("rb")
+    file.seek(offset)
+    return file
+
+
+def _open_packed(path: Path) -> BinaryIO:
+    import pyarrow as pa  # only a pruned run needs it
+
+    stream: BinaryIO = pa.input_stream(str(path), compression="zstd")
+    return stream
+
+
+def _reason(data: bytes) -> str:
+    if not data.strip(b"\0"):
+        return "zeros"
+    if not data.startswith(_START):
+        return "no record"
+    return "does not match its CRC" if _SEAL.search(data) else "torn line"

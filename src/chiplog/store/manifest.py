@@ -1,0 +1,48 @@
+"""`run.json`: what a run is, for those who list runs without reading their journals. Written whole, by rename."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chiplog.store import layout
+
+
+class Manifest(msgspec.Struct, omit_defaults=True):
+    project: str = ""
+    id: str = ""
+    name: str = ""
+    created: int = 0  # wall-clock nanoseconds
+    tags: tuple[str, ...] = ()
+    config: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    format: int = 1
+
+
+def save(run: Path, manifest: Manifest) -> None:
+    write_whole(run / layout.IDENTITY, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+
+
+def load(run: Path) -> Manifest:
+    """The manifest, or as much of it as the path says when it is missing or damaged."""
+    try:
+        return msgspec.json.decode((run / layout.IDENTITY).read_bytes(), type=Manifest)
+    except (OSError, msgspec.MsgspecError, ValueError):
+        return Manifest(project=run.parent.name, id=run.name, name=run.name)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a small file so that a reader sees the old one or the new one, never a piece."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,351 @@
+"""Parts: a journal segment as Parquet, so that a view is fast at any size and every data tool can read a run.
+
+Each part says how many bytes of its segment it covers; what lies beyond is read from the segment. Parts are written aside
+and published with a link, so the first one wins and a reader never sees half of one. Nothing is ever deleted here, but for
+a segment that `prune` has turned into `.jsonl.zst`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chiplog.core import records
+from chiplog.core.records import AnyRecord
+from chiplog.store import layout, lines
+from chiplog.store.columns import EMPTY, Column, Columns, Ints, exact_text
+from chiplog.store.layout import Segment
+from chiplog.store.spans import Span, expand
+
+KINDS = ("clock", "spans", "rows", "points")  # points is published last: where it is, the others are
+OWN_GROUP = 16_384  # points from which a name has row groups of its own
+GROUP = 1 << 20  # rows to a row group at most
+
+_ROWS = pa.schema(
+    [("seq", pa.int64()), ("time", pa.int64()), ("kind", pa.string()), ("name", pa.string()), ("step", pa.float64()), ("record", pa.string())]
+)
+_SPANS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("parent", pa.int64()),
+        ("name", pa.string()),
+        ("thread", pa.string()),
+        ("start", pa.int64()),
+        ("duration", pa.int64()),
+        ("step", pa.float64()),
+        ("tags", pa.string()),
+        ("failed", pa.bool_()),
+    ]
+)
+
+
+class About(msgspec.Struct):
+    """What a part says of itself, in the metadata of each of its files."""
+
+    segment: str
+    covers: int
+    records: int
+    first_time: int
+    last_time: int
+    last_seq: int
+    first_step: int | float | None = None
+    first_seq: int = -1
+    damage: list[tuple[int, int, str]] = []
+    names: dict[str, Name] = {}
+
+
+class Name(msgspec.Struct, array_like=True):
+    """Where the points of a series are in a part, and the last of them."""
+
+    count: int
+    first_group: int
+    last_group: int
+    last_seq: int
+    last: int | float | bool | str
+
+
+class Part:
+    """A published part, read lazily."""
+
+    def __init__(self, run: Path, segment: Segment) -> None:
+        self._stem = run / layout.PARTS / segment.stem
+        self._points = pq.ParquetFile(self._file("points"))
+        self.about = msgspec.json.decode(self._points.schema_arrow.metadata[b"chiplog"], type=About)
+
+    def names(self) -> list[str]:
+        return list(self.about.names)
+
+    def column(self, name: str) -> Column:
+        where = self.about.names.get(name)
+        if where is None:
+            return EMPTY
+        alone = where.count >= OWN_GROUP
+        groups = list(range(where.first_group, where.last_group + 1))
+        table = self._points.read_row_groups(groups, columns=[*([] if alone else ["name"]), "step", "seq", "value", "exact"])
+        if not alone:
+            table = table.filter(pa.compute.equal(table["name"], name))
+        seqs = table["seq"].to_numpy()
+        texts = table["exact"]
+        exact: dict[int, str] = {}
+        if texts.null_count < len(texts):
+            exact = {seq: text for seq, text in zip(seqs.tolist(), texts.to_pylist(), strict=True) if text is not None}
+        return Column(table["step"].to_numpy(), seqs, table["value"].to_numpy(), exact)
+
+    @cached_property
+    def clock(self) -> tuple[Ints, Ints]:
+        """(seqs, times) of all records, by seq."""
+        table = pq.read_table(self._file("clock"))
+        return table["seq"].to_numpy(), table["time"].to_numpy()
+
+    def rows(self, kind: str | None = None) -> Iterator[AnyRecord]:
+        """The records that are no steps and no spans."""
+        filters = None if kind is None else [("kind", "=", kind)]
+        table = pq.read_table(self._file("rows"), columns=["record"], filters=filters)
+        for line in table["record"].to_pylist():
+            yield records.decode(line.encode())
+
+    def spans(self, rank: int) -> Iterator[Span]:
+        for row in pq.read_table(self._file("spans")).to_pylist():
+            tags = msgspec.json.decode(row.pop("tags") or "{}")
+            yield Span(rank=rank, tags=tags, **row)
+
+    def _file(self, kind: str) -> Path:
+        return self._stem.with_name(f"{self._stem.name}.{kind}.parquet")
+
+
+def published(run: Path, segment: Segment) -> bool:
+    return (run / layout.PARTS / f"{segment.stem}.points.parquet").exists()
+
+
+def load(run: Path, segment: Segment) -> Part | None:
+    """The part of a segment, if there is a whole one."""
+    if not published(run, segment):
+        return None
+    try:
+        return Part(run, segment)
+    except (OSError, KeyError, pa.ArrowException, msgspec.MsgspecError):
+        return None
+
+
+def compact(run: Path, segment: Segment) -> bool:
+    """Make the part of a segment; false when it was there already."""
+    if published(run, segment):
+        return False
+    scanner = lines.Scanner(run / layout.JOURNAL / segment.filename)
+    columns, rows, spans = Columns(), [], []
+    count, first, last, last_seq = 0, 1 << 62, 0, -1
+    for record in scanner.read():
+        columns.feed(record)
+        count += 1
+        first, last, last_seq = min(first, record.time), max(last, record.time), max(last_seq, record.seq)
+        if isinstance(record, records.Spans):
+            spans += expand(record, segment.rank)
+        elif not isinstance(record, records.Step):
+            rows.append(record)
+    about = About(
+        segment.stem,
+        scanner.offset,
+        count,
+        first if count else 0,
+        last,
+        last_seq,
+        columns.first_step,
+        columns.first_seq,
+        [(damage.start, damage.end, damage.reason) for damage in scanner.damage],
+    )
+    tables = {
+        "clock": _clock(columns),
+        "spans": _spans(spans),
+        "rows": _rows(rows),
+    }
+    groups = list(_points(columns, about))
+    folder = run / layout.PARTS
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for kind in KINDS:
+        _publish(folder / f"{segment.stem}.{kind}.parquet", groups if kind == "points" else [tables[kind]], about)
+    return True
+
+
+def prune(run: Path, segment: Segment) -> bool:
+    """Turn a compacted segment into `.jsonl.zst`; the part must cover all of it."""
+    path = run / layout.JOURNAL / segment.filename
+    part = load(run, segment)
+    if part is None or not path.exists() or part.about.covers != path.stat().st_size:
+        return False
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with path.open("rb") as source, pa.CompressedOutputStream(str(aside), "zstd") as target:
+        while data := source.read(1 << 20):
+            target.write(data)
+    with pa.input_stream(str(aside), compression="zstd") as again, path.open("rb") as source:
+        while data := source.read(1 << 20):
+            if again.read(len(data)) != data:
+                raise OSError(f"{aside} did not read back as {path}")
+    os.chmod(aside, 0o600)
+    aside.replace(path.with_name(f"{path.name}.zst"))
+    path.unlink()
+    return True
+
+
+def _points(columns: Columns, about: About) -> Iterator[pa.Table]:
+    """Row groups of points by name, then step; fills in `about.names`."""
+    waiting: list[tuple[str, Column]] = []
+    size = group = 0
+    whole = all(columns.column(name).steps.dtype == np.int64 for name in columns.names())
+    kind = np.int64 if whole else np.float64
+
+    def emit() -> pa.Table:
+        names = pa.array([name for name, _ in waiting], pa.string())
+        index = np.repeat(np.arange(len(waiting), dtype=np.int32), [len(column.seqs) for _, column in waiting])
+        return pa.table(
+            {
+                "name": pa.DictionaryArray.from_arrays(index, names).cast(pa.string()),
+                "step": np.concatenate([column.steps.astype(kind, copy=False) for _, column in waiting]),
+                "seq": np.concatenate([column.seqs for _, column in waiting]),
+                "value": np.concatenate([column.values for _, column in waiting]),
+                "exact": pa.concat_arrays([_exact(column) for _, column in waiting]),
+            }
+        )
+
+    for name in sorted(columns.names()):
+        column = _by_step(columns.column(name))
+        count = len(column.seqs)
+        if waiting and (count >= OWN_GROUP or size + count > GROUP):
+            yield emit()
+            waiting, size, group = [], 0, group + 1
+        last = int(np.argmax(column.seqs))
+        text = column.exact.get(int(column.seqs[last]))
+        value: Any = _plain(float(column.values[last])) if text is None else text
+        spread = max(1, -(-count // GROUP)) if count >= OWN_GROUP else 1
+        about.names[name] = Name(count, group, group + spread - 1, int(column.seqs[last]), value)
+        waiting.append((name, column))
+        size += count
+        if count >= OWN_GROUP:
+            table = emit()
+            for at in range(0, count, GROUP):
+                yield table.slice(at, GROUP)
+            waiting, size, group = [], 0, group + spread
+    if waiting or not about.names:
+        yield emit() if waiting else _no_points()
+
+
+def _by_step(column: Column) -> Column:
+    order = np.lexsort((column.seqs, column.steps))
+    return Column(column.steps[order], column.seqs[order], column.values[order], column.exact)
+
+
+def _exact(column: Column) -> pa.Array:
+    if not column.exact:
+        return pa.nulls(len(column.seqs), pa.string())
+    return pa.array([column.exact.get(seq) for seq in column.seqs.tolist()], pa.string())
+
+
+def _no_points() -> pa.Table:
+    return pa.schema(
+        [("name", pa.string()), ("step", pa.int64()), ("seq", pa.int64()), ("value", pa.float64()), ("exact", pa.string())]
+    ).empty_table()
+
+
+def _plain(value: float) -> float | str:
+    return value if value - value == 0 else str(value)
+
+
+def _clock(columns: Columns) -> pa.Table:
+    seqs, times = columns.clock()
+    order = np.argsort(seqs, kind="stable")
+    return pa.table({"seq": seqs[order], "time": times[order]})
+
+
+def _rows(rows: list[AnyRecord]) -> pa.Table:
+    rows.sort(key=lambda record: record.seq)
+    return pa.Table.from_pylist(
+        [
+            {
+                "seq": record.seq,
+                "time": record.time,
+                "kind": records.kind_of(record),
+                "name": getattr(record, "name", None) or getattr(record, "title", None),
+                "step": _step(record),
+                "record": msgspec.json.encode(records.fields(record)).decode(),
+            }
+            for record in rows
+        ],
+        _ROWS,
+    )
+
+
+def _step(record: AnyRecord) -> float | None:
+    step = getattr(record, "step", None)
+    try:
+        return None if step is None else float(step)
+    except OverflowError:
+        return None
+
+
+def _spans(spans: list[Span]) -> pa.Table:
+    spans.sort(key=lambda span: span.start)
+    return pa.Table.from_pylist(
+        [
+            {
+                "id": span.id,
+                "parent": span.parent,
+                "name": span.name,
+                "thread": span.thread,
+                "start": span.start,
+                "duration": span.duration,
+                "step": None if span.step is None else float(span.step),
+                "tags": msgspec.json.encode(span.tags).decode() if span.tags else None,
+                "failed": span.failed,
+            }
+            for span in spans
+        ],
+        _SPANS,
+    )
+
+
+def _publish(path: Path, groups: Iterable[pa.Table], about: About) -> None:
+    """Write a file aside and link it into place; one that is there already stays."""
+    if path.name.split(".")[1] != "points":
+        about = msgspec.structs.replace(about, names={})
+    groups = list(groups)
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    schema = groups[0].schema.with_metadata({b"chiplog": msgspec.json.encode(about)})
+    whole = {"seq", "time", "id", "start", *(["step"] if pa.types.is_integer(_type(schema, "step")) else [])}
+    encodings = {name: "DELTA_BINARY_PACKED" for name in schema.names if name in whole}
+    if "value" in schema.names:
+        encodings["value"] = "BYTE_STREAM_SPLIT"
+    try:
+        with pq.ParquetWriter(
+            str(aside),
+            schema,
+            compression="zstd",
+            use_dictionary=[name for name in schema.names if name in ("name", "exact", "kind", "thread")],
+            column_encoding=encodings,
+            write_statistics=True,
+        ) as writer:
+            for group in groups:
+                writer.write_table(group.replace_schema_metadata(schema.metadata), row_group_size=GROUP)
+        os.chmod(aside, 0o600)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            pass
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _type(schema: pa.Schema, name: str) -> pa.DataType:
+    return schema.field(name).type if name in schema.names else pa.null()
+
+
+__all__ = ["About", "Part", "compact", "exact_text", "load", "prune", "published"]

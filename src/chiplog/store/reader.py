@@ -1,0 +1,257 @@
+"""A stored run, for everything that looks at one: series, records, spans, state and damage. Never writes into a run.
+
+A run is the union of its parts and of what its journals hold beyond them. Every question looks first whether the journals
+have grown, so a `Stored` may be kept for as long as the run lives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chiplog.core import records
+from chiplog.core.errors import MissingPackage
+from chiplog.core.records import AnyRecord
+from chiplog.store import layout, manifest, state
+from chiplog.store.layout import Segment
+from chiplog.store.lines import Damage, Scanner
+from chiplog.store.spans import Span, expand
+from chiplog.store.tail import Tail
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+    import xarray
+
+    from chiplog.store.frame import Frame
+    from chiplog.store.series import Series
+
+
+class Stored:
+    """A run directory, opened for reading; `chiplog.read` makes it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._frame: Frame | None = None
+        self._manifest = manifest.load(self.path)
+
+    def __repr__(self) -> str:
+        return f"<stored run {self.project}/{self.id}>"
+
+    # -- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self._manifest.id
+
+    @property
+    def project(self) -> str:
+        return self._manifest.project
+
+    @property
+    def name(self) -> str:
+        return self._manifest.name or self.id
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self._manifest.tags
+
+    @property
+    def created(self) -> int:
+        """Wall-clock nanoseconds."""
+        return self._manifest.created
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config with all later changes."""
+        merged = dict(self._manifest.config)
+        for event in self._events("config"):
+            merged.update(event.data)
+        return merged
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Host, versions, command and git, as they were at the newest start."""
+        found = dict(self._manifest.environment)
+        for event in self._events("environment"):
+            found = event.data
+        return found
+
+    @property
+    def state(self) -> str:
+        """running, finished, failed, interrupted, killed or lost."""
+        return state.state(self.path)
+
+    @property
+    def attempts(self) -> list[state.AttemptState]:
+        """Every start of the run, of every rank, oldest first."""
+        return state.attempts(self.path)
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What cannot be read, by segment and byte range."""
+        running = self.state == "running"
+        found: list[Damage] = []
+        for segment in layout.segments(self.path):
+            scanner = self._scan(segment)
+            for _ in scanner.read():
+                pass
+            found += scanner.damage
+            if not running and (torn := scanner.torn()) is not None:
+                found.append(torn)
+        return found
+
+    @property
+    def missing(self) -> dict[str, list[tuple[int, int]]]:
+        """Records that were logged and not kept: ranges of `seq`, by rank and attempt."""
+        seqs: dict[str, list[int]] = {}
+        for segment in layout.segments(self.path):
+            found = seqs.setdefault(f"r{segment.rank:05d}-a{segment.attempt:02d}", [])
+            found.extend(record.seq for record in self._scan(segment).read())
+        holes = {key: _holes(sorted(found)) for key, found in seqs.items()}
+        return {key: ranges for key, ranges in holes.items() if ranges}
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    def records(self, kind: str | None = None, rank: int | None = None) -> Iterator[AnyRecord]:
+        """All records of a kind, by attempt and then `seq`."""
+        streams: dict[tuple[int, int], list[Segment]] = {}
+        for segment in layout.segments(self.path):
+            if rank in (None, segment.rank):
+                streams.setdefault((segment.attempt, segment.rank), []).append(segment)
+        for _, segments in sorted(streams.items()):
+            for segment in segments:
+                found = [record for record in self._scan(segment).read() if kind in (None, records.kind_of(record))]
+                found.sort(key=lambda record: record.seq)
+                yield from found
+
+    def follow(self, *, poll: float = 0.2, timeout: float | None = None) -> Iterator[AnyRecord]:
+        """Yield the records as they are written, until the run finishes.
+
+        Waits for a run that has not started. A torn last line is left for the next turn. `timeout` seconds without a
+        record end it too.
+        """
+        tail = Tail(self.path)
+        heard = time.monotonic()
+        ended = False
+        while True:
+            batch = tail.read()
+            yield from batch
+            if batch:
+                heard = time.monotonic()
+            elif ended:
+                return
+            else:
+                # What was written between the last look and the end is read in one more turn.
+                ended = self.state not in ("running", "empty")
+                if ended:
+                    tail.look()
+                elif timeout is not None and time.monotonic() - heard > timeout:
+                    return
+                else:
+                    time.sleep(poll)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The last value of every series in the default view, and what the run set itself."""
+        last: dict[str, Any] = {}
+        set_by_hand: dict[str, Any] = {}
+        for record in self.records():
+            for name, value in records.points(record):
+                last[name] = value
+            if isinstance(record, records.Event) and record.name == "summary":
+                set_by_hand.update(record.data)
+        return {**last, **set_by_hand}
+
+    def spans(self, name: str | None = None) -> list[Span]:
+        """Finished spans by their start."""
+        found: list[Span] = []
+        for segment in layout.segments(self.path):
+            for record in self._scan(segment).read():
+                if isinstance(record, records.Spans):
+                    found += expand(record, segment.rank)
+        return sorted((span for span in found if name in (None, span.name)), key=lambda span: span.start)
+
+    def names(self) -> list[str]:
+        """The names of all series."""
+        return self._look().names()
+
+    def series(self, name: str, *, rank: int | None = None, attempt: int | None = None) -> Series:
+        """A series: of the main rank unless one is given; in the default view unless an attempt is given.
+
+        In the default view a newer launch hides what older ones logged from its first step on.
+        """
+        return self._look().series(name, rank, attempt)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All points of the default view: name, step, time, value, exact, rank, attempt."""
+        return self._look().to_arrow()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A data frame with the steps as index and a column for every series (its last value at each step)."""
+        return self._look().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """As `to_pandas`, with the step as the first column."""
+        return self._look().to_polars()
+
+    def to_xarray(self) -> xarray.Dataset:
+        """A dataset with a variable for every series along `step`."""
+        return self._look().to_xarray()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _look(self) -> Frame:
+        """The columns, up to date."""
+        if self._frame is None:
+            try:
+                from chiplog.store.frame import Frame
+            except ImportError as error:
+                raise MissingPackage(
+                    f"looking into a run needs the package {error.name!r}: pip install 'chiplog[read]'"
+                ) from None
+            self._frame = Frame(self.path)
+        self._frame.refresh()
+        return self._frame
+
+    def _scan(self, segment: Segment) -> Scanner:
+        return Scanner(self.path / layout.JOURNAL / segment.filename)
+
+    def _events(self, name: str) -> Iterator[records.Event]:
+        for record in self.records("event", rank=self._main_rank()):
+            if isinstance(record, records.Event) and record.name == name:
+                yield record
+
+    def _main_rank(self) -> int | None:
+        return min((segment.rank for segment in layout.segments(self.path)), default=None)
+
+
+def _holes(seqs: list[int]) -> list[tuple[int, int]]:
+    """The ranges of whole numbers from 0 that are not in a sorted list, first and last included."""
+    found: list[tuple[int, int]] = []
+    expected = 0
+    for seq in seqs:
+        if seq > expected:
+            found.append((expected, seq - 1))
+        expected = max(expected, seq + 1)
+    return found
+
+
+def last_values(path: Path) -> Mapping[str, Any]:
+    """The newest values near the end of a run's journal: for lists of many runs."""
+    found: dict[str, Any] = {}
+    newest = [segment for segment in layout.segments(path) if segment.rank == 0][-1:]
+    for segment in newest:
+        file = path / layout.JOURNAL / segment.filename
+        try:
+            size = file.stat().st_size
+        except OSError:
+            continue
+        for record in Scanner(file, max(0, size - state.END)).read():
+            found.update(records.points(record))
+            if isinstance(record, (records.Step, records.Eval)):
+                found["step"] = record.step
+    return found

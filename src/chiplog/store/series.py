@@ -1,0 +1,121 @@
+"""One series of a stored run, and its downsampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chiplog.core.records import Number
+from chiplog.store.columns import Column, Floats, Ints, Steps, from_text
+
+
+class Buckets(NamedTuple):
+    """A series in at most n buckets along its steps; no spike and no NaN is hidden.
+
+    `low` and `high` are the first and last step in a bucket; min, max and mean are over its numbers that are not NaN
+    (NaN where there is none), `mean` over the finite ones, `nans` counts the others. Empty buckets are left out.
+    """
+
+    low: Steps
+    high: Steps
+    min: Floats
+    max: Floats
+    mean: Floats
+    count: Ints
+    nans: Ints
+
+
+class ByRank(NamedTuple):
+    """A series as a step × rank matrix, NaN where a rank has no point; the last one where it has several."""
+
+    steps: Steps
+    ranks: Ints
+    values: Floats
+
+
+class Series:
+    """The points of one name in the order they were logged."""
+
+    def __init__(
+        self,
+        name: str,
+        column: Column,
+        *,
+        times: Callable[[], Ints],
+        by_rank: Callable[[], ByRank],
+    ) -> None:
+        self.name = name
+        self.steps = column.steps
+        self.values = column.values
+        self.seqs = column.seqs
+        self._exact = column.exact
+        self._times = times
+        self._by_rank = by_rank
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"<series {self.name!r}: {len(self):,} points>"
+
+    @cached_property
+    def times(self) -> NDArray[np.datetime64]:
+        """When each point was logged, as datetime64[ns], UTC."""
+        return self._times().astype("datetime64[ns]")
+
+    @property
+    def exact(self) -> list[Number]:
+        """The values as Python numbers, with integers beyond 2**53 and booleans as they were logged."""
+        out: list[Number] = self.values.tolist()
+        if self._exact:
+            for at, seq in enumerate(self.seqs.tolist()):
+                if seq in self._exact:
+                    out[at] = from_text(self._exact[seq])
+        return out
+
+    def by_rank(self) -> ByRank:
+        return self._by_rank()
+
+    def buckets(self, n: int = 1000, low: float | None = None, high: float | None = None) -> Buckets:
+        """The series in at most `n` buckets of equal width along its steps, optionally between two steps."""
+        return bucket(self.steps, self.values, n, low, high)
+
+
+def bucket(steps: Steps, values: Floats, n: int, low: float | None = None, high: float | None = None) -> Buckets:
+    if len(steps) > 1 and not bool(np.all(steps[1:] >= steps[:-1])):
+        order = np.argsort(steps, kind="stable")
+        steps, values = steps[order], values[order]
+    if low is not None or high is not None:
+        start = 0 if low is None else int(np.searchsorted(steps, low, "left"))
+        stop = len(steps) if high is None else int(np.searchsorted(steps, high, "right"))
+        steps, values = steps[start:stop], values[start:stop]
+    if not len(steps):
+        none, count = np.empty(0, np.float64), np.empty(0, np.int64)
+        return Buckets(steps, steps, none, none, none, count, count)
+    edges = np.linspace(float(steps[0]), float(steps[-1]), n + 1)[1:-1]
+    starts = np.unique(np.concatenate([[0], np.searchsorted(steps, edges, "right")]))
+    starts = starts[starts < len(steps)]
+    ends = np.append(starts[1:], len(steps))
+    count = (ends - starts).astype(np.int64)
+    total = np.add.reduceat(values, starts)
+    if np.isfinite(total).all():
+        nans, mean = np.zeros(len(starts), np.int64), total / count
+        return Buckets(
+            steps[starts], steps[ends - 1], np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts), mean, count, nans
+        )
+    isnan, finite = np.isnan(values), np.isfinite(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.add.reduceat(np.where(finite, values, 0.0), starts) / np.add.reduceat(finite.astype(np.int64), starts)
+    return Buckets(
+        steps[starts],
+        steps[ends - 1],
+        np.fmin.reduceat(values, starts),
+        np.fmax.reduceat(values, starts),
+        mean,
+        count,
+        np.add.reduceat(isnan.astype(np.int64), starts),
+    )

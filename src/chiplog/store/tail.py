@@ -1,0 +1,114 @@
+"""Reading a journal as it grows, from a position on: what sinks and `follow` do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from chiplog.core.records import AnyRecord
+from chiplog.store import layout
+from chiplog.store.layout import Segment
+from chiplog.store.lines import Damage, Scanner
+
+Positions = dict[str, tuple[int, int]]  # by rank and attempt, "r00000-a01": (segment, byte)
+BATCH = 1 << 20  # bytes of journal to a batch
+LIST_EVERY = 2.0  # s between looks for journals that have come since
+
+
+class Tail:
+    """The records of a run's journals, each once, in the order they arrive. Of one rank, or of all."""
+
+    def __init__(
+        self,
+        run: Path,
+        *,
+        rank: int | None = None,
+        attempt: int | None = None,
+        positions: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
+        self._run, self._rank, self._attempt = run, rank, attempt
+        self._streams: dict[str, _Stream] = {}
+        self._known = dict(positions or {})
+        self._listed = float("-inf")
+        self.look()
+
+    def read(self, limit: int = BATCH) -> list[AnyRecord]:
+        """The next records, about `limit` bytes of them; empty when there are none now."""
+        if time.monotonic() - self._listed > LIST_EVERY:
+            self.look()
+        for stream in self._streams.values():
+            if batch := stream.read(limit):
+                return batch
+        return []
+
+    def positions(self) -> Positions:
+        """Where reading has come to; a Tail made with them goes on from there."""
+        return {**self._known, **{key: stream.position for key, stream in self._streams.items()}}
+
+    def lag(self) -> int:
+        """How many bytes are there that have not been read."""
+        return sum(stream.lag() for stream in self._streams.values())
+
+    @property
+    def damage(self) -> list[Damage]:
+        return [damage for stream in self._streams.values() for damage in stream.damage]
+
+    def look(self) -> None:
+        """Find the journals that have come since."""
+        self._listed = time.monotonic()
+        for segment in layout.segments(self._run):
+            key = stream_key(segment)
+            if key not in self._streams and self._rank in (None, segment.rank) and self._attempt in (None, segment.attempt):
+                index, byte = self._known.get(key, (0, 0))
+                self._streams[key] = _Stream(self._run, segment._replace(index=index), byte)
+
+
+class _Stream:
+    """The segments of one rank and attempt, one after the other.
+
+    A write that was under way when the next segment began still ends in the one before; so that one is looked at too.
+    """
+
+    def __init__(self, run: Path, segment: Segment, byte: int) -> None:
+        self._folder = run / layout.JOURNAL
+        self._segment = segment
+        self._scanner = Scanner(self._folder / segment.filename, byte)
+        self._before: Scanner | None = None
+        self._damage: list[Damage] = []
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self._segment.index, self._scanner.offset
+
+    @property
+    def damage(self) -> list[Damage]:
+        return self._damage + (self._before.damage if self._before else []) + self._scanner.damage
+
+    def read(self, limit: int) -> list[AnyRecord]:
+        batch = list(self._before.read(limit)) if self._before else []
+        batch += self._scanner.read(limit)
+        if not batch:
+            following = self._segment._replace(index=self._segment.index + 1)
+            if (self._folder / following.filename).exists():
+                self._damage += self._before.damage if self._before else []
+                self._before = self._scanner
+                self._segment = following
+                self._scanner = Scanner(self._folder / following.filename)
+                batch = list(self._scanner.read(limit))
+        return batch
+
+    def lag(self) -> int:
+        lag = -self._scanner.offset
+        segment = self._segment
+        while True:
+            try:
+                lag += (self._folder / segment.filename).stat().st_size
+            except OSError:
+                return max(0, lag)
+            segment = segment._replace(index=segment.index + 1)
+
+
+def stream_key(segment: Segment) -> str:
+    return f"r{segment.rank:05d}-a{segment.attempt:02d}"
+
