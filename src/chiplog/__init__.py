@@ -10,8 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from chiplog.assembly import attach, finish, init, log, read, runs
+
 if TYPE_CHECKING:
-    from chiplog.assembly import attach, finish, init, log, read, runs
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
     from chiplog.core.run import Delivery, Run
@@ -21,13 +22,8 @@ if TYPE_CHECKING:
 
     run: Run | None
 
+# The writing side is bound at once, so that `init` costs no imports; the rest when it is asked for.
 _WHERE = {
-    "init": "assembly",
-    "attach": "assembly",
-    "log": "assembly",
-    "finish": "assembly",
-    "read": "assembly",
-    "runs": "assembly",
     "ChiplogError": "core.errors",
     "Text": "core.media",
     "Histogram": "core.media",
@@ -39,7 +35,25 @@ _WHERE = {
     "Series": "store.series",
 }
 
-__all__ = [*_WHERE, "__version__", "run"]  # noqa: PLE0604
+__all__ = [
+    "ChiplogError",
+    "Delivery",
+    "Histogram",
+    "Image",
+    "Matrix",
+    "Run",
+    "Series",
+    "Stored",
+    "Text",
+    "__version__",
+    "attach",
+    "finish",
+    "init",
+    "log",
+    "read",
+    "run",
+    "runs",
+]
 
 
 def __getattr__(name: str) -> Any:

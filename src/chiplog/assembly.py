@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-import secrets
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import weakref
@@ -16,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import msgspec
 
 from chiplog.core import notes, records, run, settings, values
 from chiplog.core.clock import Clock
@@ -39,6 +38,7 @@ from chiplog.store.manifest import Manifest
 from chiplog.store.reader import Stored
 from chiplog.version import VERSION
 
+ENVIRONMENT = 2.0  # s that the end of a short run waits for git and the like
 COMPACT_FROM = 1 << 20  # bytes of journal from which `finish` has them compacted
 
 
@@ -91,9 +91,9 @@ def attach(dir: str | Path) -> Run:
     if not (path / layout.JOURNAL).is_dir():
         raise RunNotFound(f"there is no run in {str(path)!r}")
     stored = Stored(path)
-    launch = stored.attempts[-1].launch if stored.attempts else secrets.token_hex(8)
+    launch = stored.attempts[-1].launch if stored.attempts else os.urandom(8).hex()
     identity = Identity(stored.project, stored.id, path, stored.name, launch, stored.tags, *ranks_.detect(environ))
-    made = _open(identity, Settings(compact=False), {}, environ)
+    made = _open(identity, Settings(compact=False), {})
     run.current = made
     return made
 
@@ -166,7 +166,15 @@ def _make(
     root = Path(chosen.dir).expanduser().absolute()
     path = root / layout.check_slug("project", project) / layout.check_slug("id", run_id)
     identity = Identity(
-        project, run_id, path, chosen.name or run_id, _launch(chosen, mine.world, environ), chosen.tags, *mine, 0, config
+        project,
+        run_id,
+        path,
+        chosen.name or run_id,
+        _launch(chosen, mine.world, environ),
+        chosen.tags,
+        *mine,
+        0,
+        config,
     )
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
         return run.inert(identity, reason="")
@@ -181,17 +189,20 @@ def _make(
         identity,
         chosen,
         registry.open_sinks((*chosen.sinks, *objects), identity, environ) if mine.rank == 0 else {},
-        environ,
         stages=[*([Smoothing(chosen.smooth)] if chosen.smooth is not None else []), *stages],
-        rules=[*([NonFinite(), Spike()] if chosen.alerts else []), *rules],
+        rules=[*_default_rules(chosen), *rules],
     )
     if mine.rank == 0:
         _introduce(made, environ)
     for probe in probes:
         sampler = Sampler(probe, lambda name, data: made.event(name, **data))
-        made.at_finish(sampler.stop)
+        made.before_finish(sampler.stop)
         sampler.start()
     return made
+
+
+def _default_rules(chosen: Settings) -> list[Rule]:
+    return [NonFinite(), Spike()] if chosen.alerts else []
 
 
 def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -200,26 +211,26 @@ def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
         project, slash, run_id = chosen.resume.partition("/")
         if not slash:
             raise BadSetting(
-                f"resume = {chosen.resume!r}: give None, 'must', 'never', or a token that run.resume_token() gave (project/id)"
+                f"resume = {chosen.resume!r}: give None, 'must', 'never', or a token of run.resume_token() (project/id)"
             )
         return project, run_id
-    run_id = chosen.id or environ.get("CHIPLOG_RUN_ID") or None
-    if run_id is None and chosen.resume == "must":
+    known = chosen.id or environ.get("CHIPLOG_RUN_ID")
+    if not known and chosen.resume == "must":
         raise BadSetting("resume='must' needs the id of the run to go on with: init(id=..., resume='must')")
-    if run_id is None and chosen.ranks == "all" and (launch := ranks_.launch_id(environ)):
-        run_id = layout.slug(launch)
-    return chosen.project, run_id or layout.new_id()
+    if not known and chosen.ranks == "all" and (launch := ranks_.launch_id(environ)):
+        known = layout.slug(launch)
+    return chosen.project, known or layout.new_id()
 
 
 def _launch(chosen: Settings, world: int, environ: Mapping[str, str]) -> str:
     """What tells this start from others; with journals on all ranks, the same on each of them."""
     if chosen.ranks == "main" or world == 1:
-        return secrets.token_hex(8)
-    launch = ranks_.launch_id(environ) or environ.get("CHIPLOG_RUN_ID")
+        return os.urandom(8).hex()
+    launch = ranks_.launch_id(environ) or environ.get("CHIPLOG_RUN_ID", "")
     if not launch:
         raise BadSetting(
-            f"ranks='all' with {world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the same new value for all "
-            "of them, or start them with torchrun, srun or another scheduler that says which job this is"
+            f"ranks='all' with {world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the same new value "
+            "for all of them, or start them with torchrun, srun or another scheduler that says which job this is"
         )
     return launch
 
@@ -228,7 +239,6 @@ def _open(
     identity: Identity,
     chosen: Settings,
     sinks: Mapping[str, Any],
-    environ: Mapping[str, str],
     *,
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
@@ -246,7 +256,7 @@ def _open(
     pages = journal.Journal(path, segment, fd, durability=durability, wake=keeper.wake)
     clock = Clock()
     made = Run(
-        _with_attempt(identity, segment.attempt),
+        msgspec.structs.replace(identity, attempt=segment.attempt),
         pages,
         clock=clock,
         config=identity.config,
@@ -264,7 +274,7 @@ def _open(
         launch=identity.launch,
         rank=identity.rank,
         world=identity.world,
-        host=socket.gethostname(),
+        host=process.hostname(),
         pid=pid,
         monotonic=clock.monotonic,
         durability=durability,
@@ -283,12 +293,6 @@ def _open(
         _flush_on_signal(made)
     _finish_at_exit(made)
     return made
-
-
-def _with_attempt(identity: Identity, attempt: int) -> Identity:
-    import msgspec
-
-    return msgspec.structs.replace(identity, attempt=attempt)
 
 
 def _durability(path: Path) -> str:
@@ -312,9 +316,14 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
     made.write(records.Event, name="config", data=config)
     old = manifest.load(identity.dir)
     about = Manifest(
-        identity.project, identity.id, identity.name, old.created or made.now(), identity.tags or old.tags, {**old.config, **config},
+        identity.project,
+        identity.id,
+        identity.name,
+        old.created or made.now(),
+        identity.tags or old.tags,
+        {**old.config, **config},
         old.environment,
-    )  # fmt: skip
+    )
     _save(identity.dir, about)
     argv, cwd = list(sys.orig_argv), Path.cwd()
 
@@ -323,21 +332,28 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
         made.write(records.Event, name="environment", data=about.environment)
         _save(identity.dir, about)
 
-    threading.Thread(target=look, name="chiplog-environment", daemon=True).start()
+    thread = threading.Thread(target=look, name="chiplog-environment", daemon=True)
+    thread.start()
+    made.before_finish(lambda: thread.join(ENVIRONMENT))
 
 
 def _save(path: Path, about: Manifest) -> None:
     try:
         manifest.save(path, about)
     except OSError as error:
-        notes.once(f"manifest {path}", f"cannot write {path / layout.IDENTITY}: {error.strerror}; the journal has it too")
+        notes.once(
+            f"manifest {path}",
+            f"cannot write {path / layout.IDENTITY}: {error.strerror}; the journal has it too",
+        )
 
 
 def _compact(path: Path) -> None:
-    """Start the compaction of a finished run in a process of its own, when there is enough and what it needs is there."""
+    """Start the compaction of a finished run in a process of its own, when there is enough to compact."""
     size = sum((path / layout.JOURNAL / segment.filename).stat().st_size for segment in layout.segments(path))
     if size < COMPACT_FROM or find_spec("pyarrow") is None or find_spec("numpy") is None:
         return
+    import subprocess  # not before it is needed: 5 ms of every start
+
     subprocess.Popen(
         [sys.executable, "-m", "chiplog", "compact", "--quiet", str(path)],
         stdin=subprocess.DEVNULL,

@@ -13,9 +13,7 @@ class Clock:
 
     __slots__ = ("_jumped", "_mono", "_wall", "monotonic", "offset")
 
-    def __init__(
-        self, wall: Callable[[], int] = time.time_ns, mono: Callable[[], int] = time.monotonic_ns
-    ) -> None:
+    def __init__(self, wall: Callable[[], int] = time.time_ns, mono: Callable[[], int] = time.monotonic_ns) -> None:
         self._wall, self._mono = wall, mono
         self.monotonic = mono()
         self.offset = wall() - self.monotonic  # added to the monotonic clock it gives the record's time

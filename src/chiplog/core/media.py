@@ -100,9 +100,7 @@ def png(pixels: Any) -> bytes:
     width = shape[1] * channels
     lines = b"".join(b"\0" + data[at : at + width] for at in range(0, len(data), width))
     head = struct.pack(">IIBBBBB", shape[1], shape[0], 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(lines)) + _chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(lines)) + _chunk(b"IEND", b"")
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -35,4 +35,6 @@ def forget() -> None:
 
 def clean(text: str) -> str:
     """Run-derived text for a terminal: control characters, bidi controls and lone surrogates as visible escapes."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}" if ord(match[0]) < 256 else f"\\u{ord(match[0]):04x}", text)
+    return _CONTROL.sub(
+        lambda match: f"\\x{ord(match[0]):02x}" if ord(match[0]) < 256 else f"\\u{ord(match[0]):04x}", text
+    )

@@ -154,9 +154,7 @@ Known: TypeAlias = (
     Attempt | Step | Eval | Event | Table | Histogram | Matrix | Text | File | Spans | Alert | Clock | Finish
 )
 AnyRecord: TypeAlias = Known | Unknown
-KINDS: dict[str, type[Record]] = {
-    str(kind.__struct_config__.tag): kind for kind in Known.__args__  # type: ignore[attr-defined]
-}
+KINDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind in Known.__args__}
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Known)
@@ -266,7 +264,7 @@ def _strict(value: Plain) -> Plain:
 def _restore(metrics: dict[str, int | float | bool | str]) -> None:
     for name, value in metrics.items():
         if type(value) is str:
-            metrics[name] = NONFINITE[value] if value in NONFINITE else value
+            metrics[name] = NONFINITE.get(value, value)
 
 
 def _unknown(line: bytes) -> Unknown:

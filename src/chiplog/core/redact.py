@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 HIDDEN = "[redacted]"
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SECRET = frozenset(("password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "cookie", "dsn"))
+_SECRET = frozenset(
+    ("password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "cookie", "dsn")
+)
 _PAIRS = frozenset((("api", "key"), ("access", "key"), ("private", "key"), ("secret", "key"), ("auth", "key")))
 _RUN_TOGETHER = frozenset(("apikey", "accesskey", "secretkey", "authtoken", "accesstoken"))
 # A token of a tokenizer is no secret: eos_token, image_token, stop_token, token_type, ...
 _LANGUAGE = frozenset(
-    "bos eos pad unk sep cls mask special added stop start end begin image video audio prefix suffix fim middle "
-    "id ids type types per max min num new next first last decoder encoder boi eoi newline space".split()
+    (
+        *("bos", "eos", "pad", "unk", "sep", "cls", "mask", "special", "added", "stop", "start", "end", "begin"),
+        *("image", "video", "audio", "prefix", "suffix", "fim", "middle", "boi", "eoi", "newline", "space"),
+        *(
+            "id",
+            "ids",
+            "type",
+            "types",
+            "per",
+            "max",
+            "min",
+            "num",
+            "new",
+            "next",
+            "first",
+            "last",
+            "decoder",
+            "encoder",
+        ),
+    )
 )
 _VALUE = re.compile(
     r"^(?:sk-[\w-]{8,}|pk-[\w-]{16,}|hf_\w{8,}|gh[opsur]_\w{8,}|github_pat_\w+|glpat-[\w-]+|xox[abprs]-[\w-]+"
@@ -34,7 +55,9 @@ def redact(value: Any, key: str = "") -> Any:
     if isinstance(value, str):
         return HIDDEN if value and is_secret_key(key) else redact_text(value)
     if isinstance(value, Mapping):
-        return {name: redact(item, f"{key}.{name}" if is_secret_key(key) else str(name)) for name, item in value.items()}
+        return {
+            name: redact(item, f"{key}.{name}" if is_secret_key(key) else str(name)) for name, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [redact(item, key) for item in value]
     return value
@@ -68,6 +91,6 @@ def redact_command(argv: Sequence[str]) -> list[str]:
 def is_secret_key(key: str) -> bool:
     """Whether a key says that its value is a secret, judged by whole words."""
     words = [word.lower() for word in _WORDS.findall(key)]
-    if _SECRET.intersection(words) or _RUN_TOGETHER.intersection(words) or _PAIRS.intersection(zip(words, words[1:])):
+    if _SECRET.intersection(words) or _RUN_TOGETHER.intersection(words) or _PAIRS.intersection(pairwise(words)):
         return True
     return "token" in words and not _LANGUAGE.intersection(words)

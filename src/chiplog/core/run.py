@@ -1,13 +1,12 @@
 """The door: a training process hands its facts to a `Run`, which appends them to the journal.
 
-After `init` nothing here raises into the training loop (unless `strict=True`), waits for a backend, or takes a lock on the
-way of `log`.
+After `init` nothing here raises into the training loop (unless `strict=True`), waits for a backend, or takes a lock
+on the way of `log`.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 import time
@@ -16,19 +15,21 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from time import monotonic_ns
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from chiplog.core import media, notes, records, steps, values
+from chiplog.core import media, notes, records, values
 from chiplog.core.clock import Clock
 from chiplog.core.errors import ChiplogError, UnknownSink
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
 from chiplog.core.live import Live
 from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
-from chiplog.core.records import Record, Row
+from chiplog.core.records import Record, Row, Step
 from chiplog.core.redact import redact, redact_text
-from chiplog.core.spans import Span, Tracer, _NoSpan
+from chiplog.core.spans import NoSpan, Span, Tracer
+from chiplog.core.steps import OneStep, walk
 from chiplog.core.values import NUMBERS
 
 T = TypeVar("T")
@@ -80,7 +81,9 @@ class Run:
         self.identity = identity
         self.config: Live = Live(config, self._config_changed)
         self._journal = journal
+        self._append = _nowhere if journal is None else journal.append
         self._clock = clock
+        self._offset = clock.offset
         self._seq = count()
         self._pictures = count()
         self._auto: Iterator[int] | None = count()
@@ -98,8 +101,10 @@ class Run:
         self._set_summary: dict[str, Any] = {}
         self._finished: Delivery | None = None
         self._finishing = threading.RLock()
+        self._bare = journal is not None and not self._stages and not self._rules  # nothing between row and journal
         self._inert = journal is None
         self._inert_reason = ""
+        self._before_finish: list[Callable[[], None]] = []
         self._at_finish: list[Callable[[], None]] = []
         if journal is None:
             self._tracer.enabled = False
@@ -116,9 +121,9 @@ class Run:
             if step is None:
                 step = self._step if self._auto is None else next(self._auto)
             else:
+                self._auto = None
                 if type(step) is not int:
                     step = self._number_of_step(step)
-                self._auto = None
             self._step = self._tracer.step = step
             if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
                 row = metrics.copy()
@@ -126,6 +131,9 @@ class Run:
                 row = self._sort(metrics, step)
                 if not row:
                     return row
+            if self._bare:
+                self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row))
+                return row
             return self._write_row(row, step)
         except Exception as error:
             return self._failed("log", error)
@@ -134,12 +142,8 @@ class Run:
         for stage in self._stages:
             row = stage(row, step)
         if self._inert:
-            self._refuse()
-            return row
-        clock = self._clock
-        self._journal.append(  # type: ignore[union-attr]
-            records.Step(next(self._seq), time.monotonic_ns() + clock.offset, step, row)  # type: ignore[arg-type]
-        )
+            return self._refuse(row)
+        self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row))  # type: ignore[arg-type]
         for rule in self._rules:
             if (finding := rule(row, step)) is not None:
                 self._found(rule, finding, step)
@@ -149,7 +153,9 @@ class Run:
         """Record an evaluation; its numbers are the series `eval/…`."""
         try:
             step = self._joined(step)
-            row = self._sort({records.in_group("eval", values.name(name)): value for name, value in metrics.items()}, step)
+            row = self._sort(
+                {records.in_group("eval", values.name(name)): value for name, value in metrics.items()}, step
+            )
             short: dict[str, Any] = {name.removeprefix("eval/"): value for name, value in row.items()}
             self.write(records.Eval, step=step, metrics=short)
             for rule in self._rules:
@@ -172,7 +178,7 @@ class Run:
             if hasattr(rows, "to_dict") and not isinstance(rows, Mapping):
                 rows = rows.to_dict("records") if hasattr(rows, "columns") else rows.to_dict()
             rows = [rows] if isinstance(rows, Mapping) else rows
-            self._write(
+            self.write(
                 records.Table,
                 name=values.name(name),
                 rows=[values.plain(row) if isinstance(row, Mapping) else {"value": values.plain(row)} for row in rows],
@@ -181,7 +187,14 @@ class Run:
         except Exception as error:
             self._failed("table", error)
 
-    def alert(self, title: str, level: str = "warn", text: str = "", step: int | float | None = None, **evidence: Any) -> None:
+    def alert(
+        self,
+        title: str,
+        level: str = "warn",
+        text: str = "",
+        step: int | float | None = None,
+        **evidence: Any,
+    ) -> None:
         """Record that something needs a person's eye, and call those who asked with `on_alert`."""
         if level not in records.LEVELS:
             self._failed("alert", ValueError(f"no alert level {level!r}; there are: {', '.join(records.LEVELS)}"))
@@ -202,6 +215,8 @@ class Run:
         step = self._joined(None)
 
         def keep() -> None:
+            import shutil  # compression modules come with it
+
             goal = self.identity.files / target
             goal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if source.is_dir():
@@ -209,7 +224,14 @@ class Run:
             else:
                 shutil.copyfile(source, goal)
             size = goal.stat().st_size
-            self.write(records.File, name=values.name(name or source.name), path=f"files/{target}", media=media, size=size, step=step)
+            self.write(
+                records.File,
+                name=values.name(name or source.name),
+                path=f"files/{target}",
+                media=media,
+                size=size,
+                step=step,
+            )
 
         if not source.exists():
             self._failed("artifact", FileNotFoundError(f"there is no file {str(source)!r}"))
@@ -218,7 +240,7 @@ class Run:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | _NoSpan:
+    def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | NoSpan:
         """Time a stretch of work: `with run.span("forward"): ...`, or as a decorator."""
         return self._tracer.span(name, tags)
 
@@ -229,12 +251,12 @@ class Run:
     def steps(
         self, items: Iterable[T], *, tokens: int | None = None, total: int | None = None, start: int = 0
     ) -> Iterator[T]:
-        """Go through a loader, one step an item: times each step and its wait for data, and lets `log` join the step."""
-        return steps.steps(self, items, tokens=tokens, total=total, start=start)
+        """Go through a loader, one step an item: each is timed, its wait for data too, and `log` joins it."""
+        return walk(self, items, tokens=tokens, total=total, start=start)
 
-    def step(self, tokens: int | None = None) -> steps.OneStep:
+    def step(self, tokens: int | None = None) -> OneStep:
         """One step of a loop of your own: `with run.step(tokens=16384): ...`."""
-        return steps.OneStep(self, tokens)
+        return OneStep(self, tokens)
 
     def now(self) -> int:
         """The run's own clock: wall-clock nanoseconds that never jump."""
@@ -326,7 +348,7 @@ class Run:
             return False
 
     def finish(self, timeout: float = 30, state: str = "finished", reason: str = "") -> Delivery:
-        """End the run: write what is left, let the sinks complete, and say what they did not. Never longer than `timeout`."""
+        """End the run: write what is left, let the sinks complete, and say what they did not, within `timeout`."""
         with self._finishing:
             if self._finished is not None:
                 return self._finished
@@ -343,6 +365,8 @@ class Run:
             return self._finished
 
     def _finish(self, deadline: float, state: str, reason: str) -> Delivery:
+        for call in self._before_finish:
+            call()
         while self._waiting and time.monotonic() < deadline - 1 and self._tend_device() < SPANS_EVERY:
             time.sleep(POLL_DEVICE)
         self._tend_spans()
@@ -352,16 +376,18 @@ class Run:
         journal = self._journal
         assert journal is not None
         journal.flush(timeout=max(0.1, min(5.0, deadline - time.monotonic())))
-        self._inert, self._inert_reason = True, "the run has finished"
-        last = records.Finish(next(self._seq), self._clock.now(), state, redact_text(values.cut(reason, 2000)), journal.dropped)
+        self._end("the run has finished")
+        last = records.Finish(
+            next(self._seq), self._clock.now(), state, redact_text(values.cut(reason, 2000)), journal.dropped
+        )
         journal.close(last, timeout=max(0.1, min(5.0, deadline - time.monotonic())))
         undelivered = self.post.close(deadline - time.monotonic()) if self.post else {}
         for call in self._at_finish:
             call()
         if journal.dropped:
             notes.say(
-                f"{journal.dropped:,} records of run {self.id} are missing: {journal.trouble or 'they did not fit into memory'}; "
-                f"`chiplog show {self.id}` names them"
+                f"{journal.dropped:,} records of run {self.id} are missing: "
+                f"{journal.trouble or 'they did not fit into memory'}; `chiplog show {self.id}` names them"
             )
         for sink, what in undelivered.items():
             notes.say(f"sink {sink!r} is not complete: {what}; the journal has everything: {self.dir}")
@@ -378,6 +404,10 @@ class Run:
         """What the interpreter calls at its end for a run that was not finished."""
         state, reason = ending(getattr(sys, "last_value", None))
         self.finish(state=state, reason=reason)
+
+    def before_finish(self, call: Callable[[], None]) -> None:
+        """Call a function when the run is about to end and can still be written to."""
+        self._before_finish.append(call)
 
     def at_finish(self, call: Callable[[], None]) -> None:
         """Call a function when the run has ended."""
@@ -426,7 +456,7 @@ class Run:
         if self._inert:
             self._refuse()
             return
-        self._journal.append(kind(next(self._seq), self._clock.now(), **fields))  # type: ignore[union-attr]
+        self._append(kind(next(self._seq), self._clock.now(), **fields))
 
     def _sort(self, metrics: Mapping[str, Any], step: int | float) -> Row:
         """The numbers of a row; what else is in it goes its own way."""
@@ -441,7 +471,7 @@ class Run:
         for name, text in found.texts.items():
             notes.once(
                 f"no number {self.id} {name}",
-                f"{name!r} is no number ({values.cut(text, 60)!r}); it is kept as text, and the rest of the row as it is",
+                f"{name!r} is no number ({values.cut(text, 60)!r}); it is kept as text, the rest as it is",
             )
             self.write(records.Text, name=name, text=text, step=step)
         return found.row
@@ -463,7 +493,7 @@ class Run:
             goal = self.dir / target
             goal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             goal.write_bytes(image.data)
-            self._write(
+            self.write(
                 records.File,
                 name=name,
                 path=target,
@@ -509,7 +539,7 @@ class Run:
             step,
             values.plain(finding.evidence),
         )
-        self._journal.append(alert)  # type: ignore[union-attr]
+        self._append(alert)
         for call in self._alert_calls:
             try:
                 call(alert)
@@ -529,21 +559,28 @@ class Run:
         notes.once(f"{what} {self.id} {type(error).__name__}", f"{what}: {error}; training goes on")
         return {}
 
-    def _refuse(self) -> None:
+    def _refuse(self, row: Row | None = None) -> Row:
         if self._inert_reason:
-            notes.once(f"inert {self.id} {os.getpid()}", f"run {self.id}: {self._inert_reason}; what is logged here is not kept")
+            notes.once(
+                f"inert {self.id} {os.getpid()}",
+                f"run {self.id}: {self._inert_reason}; what is logged here is not kept",
+            )
+        return row or {}
 
     def _forked(self) -> None:
         """In a forked child: the run belongs to the parent."""
         if self._journal is not None and not self._inert:
-            self._inert = True
-            self._inert_reason = f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own"
+            self._end(f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own")
             self._journal.forget()
         self._tracer.enabled = False
         self._tracer.done.clear()
         self._files.clear()
         self._finishing = threading.RLock()
         self._finished = self._finished or Delivery(True, {})
+
+    def _end(self, reason: str) -> None:
+        """Keep nothing from here on, and say why when asked to."""
+        self._inert, self._bare, self._inert_reason = True, False, reason
 
     def _let_go(self) -> None:
         global current
@@ -572,10 +609,19 @@ def _watch_forks(run: Run) -> None:
     _alive.add(run)
     if not _watching and hasattr(os, "register_at_fork"):
         _watching = True
-        os.register_at_fork(after_in_child=lambda: [run._forked() for run in list(_alive)] and None)
+        os.register_at_fork(after_in_child=_let_go_of_all)
 
 
 _watching = False
+
+
+def _let_go_of_all() -> None:
+    for run in list(_alive):
+        run._forked()
+
+
+def _nowhere(_: Record) -> None:
+    pass
 
 
 def _never(_: Any) -> bool:

@@ -6,8 +6,6 @@ Arguments of `init` go over `CHIPLOG_*` variables, these over `chiplog.toml` or 
 
 from __future__ import annotations
 
-import difflib
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -59,6 +57,8 @@ def load(arguments: Mapping[str, Any], environ: Mapping[str, str], cwd: Path) ->
 def _convert(where: str, key: str, value: Any) -> Any:
     types = {field.name: field for field in msgspec.structs.fields(Settings)}
     if key not in types:
+        import difflib
+
         near = difflib.get_close_matches(key, types, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise BadSetting(f"{where} sets {key!r} = {value!r}, which is no setting; {hint}there are: {', '.join(types)}")
@@ -98,6 +98,8 @@ def _files(cwd: Path) -> list[tuple[str, Mapping[str, Any]]]:
                 continue
             if filename == "pyproject.toml" and "[tool.chiplog" not in text:
                 continue
+            import tomllib
+
             try:
                 data = tomllib.loads(text)
             except tomllib.TOMLDecodeError as error:

@@ -23,7 +23,7 @@ _inside: ContextVar[int] = ContextVar("chiplog_span", default=0)
 
 
 class Span:
-    """One stretch of time: a context manager, or a decorator. Nested by context, so threads and tasks are each right."""
+    """One stretch of time: a context manager, or a decorator. Nested by context: threads and tasks are each right."""
 
     __slots__ = ("_tracer", "id", "name", "parent", "start", "tags")
 
@@ -47,7 +47,17 @@ class Span:
             tracer.dropped += 1
             return
         tracer.done.append(
-            (self.name, threading.get_ident(), self.id, self.parent, self.start, end - self.start, tracer.step, self.tags, kind)
+            (
+                self.name,
+                threading.get_ident(),
+                self.id,
+                self.parent,
+                self.start,
+                end - self.start,
+                tracer.step,
+                self.tags,
+                kind,
+            )
         )
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
@@ -59,12 +69,12 @@ class Span:
         return timed
 
 
-class _NoSpan:
+class NoSpan:
     """What `span` gives while tracing is off: one object for all."""
 
     __slots__ = ()
 
-    def __enter__(self) -> _NoSpan:
+    def __enter__(self) -> NoSpan:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,7 +84,7 @@ class _NoSpan:
         return function
 
 
-NO_SPAN = _NoSpan()
+NO_SPAN = NoSpan()
 
 
 class Tracer:
@@ -87,7 +97,7 @@ class Tracer:
         self.step: int | float | None = None
         self.enabled = True
 
-    def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | _NoSpan:
+    def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | NoSpan:
         return Span(self, name, tags) if self.enabled else NO_SPAN
 
     def take(self, offset: int, most: int = 10_000) -> dict[str, Any] | None:

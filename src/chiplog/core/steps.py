@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -40,9 +40,9 @@ class OneStep:
         self._run.log(row, step=self.number)
 
 
-def steps(run: Run, items: Iterable[T], *, tokens: int | None, total: int | None, start: int) -> Iterator[T]:
+def walk(run: Run, items: Iterable[T], *, tokens: int | None, total: int | None, start: int) -> Iterator[T]:
     """Yield the items, each inside a step of its own."""
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     if total is not None:
         run.event("plan", steps=start + total)

@@ -8,8 +8,6 @@ becomes text, so that a row is never lost for one bad value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,7 +43,7 @@ def number(value: Any) -> Number | None:
         return value
     if isinstance(value, int):
         return int(value)
-    if isinstance(value, (float, Decimal, Fraction)):
+    if isinstance(value, float):
         return float(value)
     if isinstance(value, (str, bytes, bytearray, list, tuple, set, Mapping)) or value is None:
         return None
@@ -136,18 +134,18 @@ def _shorten(value: Any) -> Any:
         kept: list[Any] = []
         size = 0
         for item in value:
-            item = _shorten(item)
-            size += len(msgspec.json.encode(item))
+            kept.append(_shorten(item))
+            size += len(msgspec.json.encode(kept[-1]))
             if size > 2 << 20:
                 break
-            kept.append(item)
         return kept
     if isinstance(value, dict):
         size = 0
         short: dict[str, Any] = {}
         for key, item in value.items():
-            short[cut(key, 1024)] = item = _shorten(item)
-            size += len(key) + len(msgspec.json.encode(item))
+            name = cut(key, 1024)
+            short[name] = _shorten(item)
+            size += len(name) + len(msgspec.json.encode(short[name]))
             if size > 4 << 20:
                 break
         return short

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from math import inf
-from statistics import median
 
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
@@ -56,12 +56,17 @@ class NonFinite:
                     self._bad.discard(name)
             elif name not in self._bad:
                 self._bad.add(name)
-                return Finding(f"{name} is {value}", "error", f"at step {step}", {"name": name, "step": step, "value": value})
+                return Finding(
+                    f"{name} is {value}",
+                    "error",
+                    f"at step {step}",
+                    {"name": name, "step": step, "value": value},
+                )
         return None
 
 
 class Spike:
-    """Alerts when a watched value is far above its recent past: median and MAD of finite values, the new one excluded."""
+    """Alerts when a watched value is far above the median of its finite past, by the past's own deviation (MAD)."""
 
     name = "spike"
 
@@ -82,11 +87,28 @@ class Spike:
                 past.quiet -= 1
             elif past.limit < value < inf and found is None:
                 past.quiet = COOL_DOWN
-                evidence = {"name": name, "step": step, "value": value, "limit": past.limit, "past": list(past.values)[-EVIDENCE:]}
-                found = Finding(f"{name} spikes: {value:.4g}", "warn", f"at step {step}, {past.middle:.4g} before", evidence)
+                evidence = {
+                    "name": name,
+                    "step": step,
+                    "value": value,
+                    "limit": past.limit,
+                    "past": list(past.values)[-EVIDENCE:],
+                }
+                found = Finding(
+                    f"{name} spikes: {value:.4g}",
+                    "warn",
+                    f"at step {step}, {past.middle:.4g} before",
+                    evidence,
+                )
             if value - value == 0:
                 past.add(value)
         return found
+
+
+def median(values: Iterable[float]) -> float:
+    """The middle value, the upper one of two; `statistics` would cost 10 ms of every start."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]
 
 
 class _Past:

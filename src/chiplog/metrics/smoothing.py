@@ -21,7 +21,7 @@ class Smoothing:
         self._averages: dict[str, tuple[float, float]] = {}  # weighted sum, sum of weights
         self._smoothed: dict[str, str | None] = {}
 
-    def __call__(self, row: Row, step: int | float) -> Row:
+    def __call__(self, row: Row, step: int | float) -> Row:  # noqa: ARG002
         added: Row = {}
         for name, value in row.items():
             target = self._smoothed.get(name, "")

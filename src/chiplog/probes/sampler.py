@@ -30,5 +30,8 @@ class Sampler:
                 for data in self._probe.sample():
                     self._emit(self._probe.name, data)
             except Exception as error:
-                notes.once(f"probe {self._probe.name}", f"probe {self._probe.name!r} fails and is tried again: {error!r}")
+                notes.once(
+                    f"probe {self._probe.name}",
+                    f"probe {self._probe.name!r} fails and is tried again: {error!r}",
+                )
             self._stop.wait(self._probe.interval)

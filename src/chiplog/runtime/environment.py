@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
-import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,16 +11,47 @@ from typing import Any
 from chiplog.core.redact import redact, redact_command, redact_text
 
 # Only these variables are kept, and of them no secrets.
-_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "OMP_NUM_THREADS")
-_PREFIXES = ("SLURM_JOB", "SLURM_NNODES", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_NODELIST", "NCCL_", "PBS_JOBID", "XLA_FLAGS")
-_PACKAGES = ("torch", "jax", "jaxlib", "flax", "numpy", "transformers", "lightning", "accelerate", "keras", "tensorflow", "deepspeed")
+_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "MASTER_ADDR",
+    "OMP_NUM_THREADS",
+)
+_PREFIXES = (
+    "SLURM_JOB",
+    "SLURM_NNODES",
+    "SLURM_NTASKS",
+    "SLURM_PROCID",
+    "SLURM_NODELIST",
+    "NCCL_",
+    "PBS_JOBID",
+    "XLA_FLAGS",
+)
+_PACKAGES = (
+    "torch",
+    "jax",
+    "jaxlib",
+    "flax",
+    "numpy",
+    "transformers",
+    "lightning",
+    "accelerate",
+    "keras",
+    "tensorflow",
+    "deepspeed",
+)
 
 
 def gather(environ: Mapping[str, str], argv: Sequence[str], cwd: Path) -> dict[str, Any]:
     """The facts, slow ones included; call it off the training thread."""
+    import platform  # here, since it is slow to load and this is off the training thread
+
     kept = {key: value for key, value in environ.items() if key in _VARIABLES or key.startswith(_PREFIXES)}
     return {
-        "host": socket.gethostname(),
+        "host": os.uname().nodename,
         "platform": platform.platform(),
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -44,6 +72,7 @@ def _versions() -> dict[str, str]:
 
 def _git(cwd: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     """Commit, branch, remote and whether files were changed; empty outside a repository."""
+    import subprocess
 
     def ask(*words: str) -> str | None:
         try:
@@ -63,7 +92,11 @@ def _git(cwd: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     if commit is None:
         return {}
     changed = ask("status", "--porcelain", "--untracked-files=no")
-    found: dict[str, Any] = {"commit": commit, "branch": ask("rev-parse", "--abbrev-ref", "HEAD"), "dirty": bool(changed)}
+    found: dict[str, Any] = {
+        "commit": commit,
+        "branch": ask("rev-parse", "--abbrev-ref", "HEAD"),
+        "dirty": bool(changed),
+    }
     if remote := ask("remote", "get-url", "origin"):
         found["remote"] = redact_text(remote)
     return found

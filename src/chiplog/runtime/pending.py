@@ -1,7 +1,7 @@
 """Values that are still on a device: copied in the background, written when they arrive, never waited for.
 
-A JAX array is copied to the host asynchronously and asked whether it is ready. A torch tensor on a device is copied to the
-host without blocking, and an event behind the copy is asked whether it has passed.
+A JAX array is copied to the host asynchronously and asked whether it is ready. A torch tensor on a device is copied to
+the host without blocking, and an event behind the copy is asked whether it has passed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ class Pending:
     def add(self, step: int | float, later: Mapping[str, Any]) -> None:
         if len(self._rows) >= MOST:
             self._rows.popleft()
-            notes.once("device", f"more than {MOST:,} rows wait for values on a device; the oldest of them are given up")
+            notes.once(
+                "device",
+                f"more than {MOST:,} rows wait for values on a device; the oldest of them are given up",
+            )
         self._rows.append(_Row(step, {name: _copy(value) for name, value in later.items()}))
 
     def ready(self) -> list[tuple[int | float, Row]]:
@@ -62,7 +65,10 @@ class Pending:
             found = {name: values.number(copy.value) for name, copy in copies.items()}
             row = {name: number for name, number in found.items() if number is not None}
             for name in found.keys() - row.keys():
-                notes.once(f"device {name}", f"{name!r} is an array of many numbers on a device, not one; it is left out")
+                notes.once(
+                    f"device {name}",
+                    f"{name!r} is an array of many numbers on a device, not one; it is left out",
+                )
             if row:
                 rows.append((step, row))
         return rows

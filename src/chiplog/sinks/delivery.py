@@ -1,9 +1,9 @@
 """Delivery: each sink reads the journal on a thread of its own, from its own position.
 
-There is no queue between `log` and a sink: the journal is the queue, and its newest part is in the page cache. So a sink
-may be slow, absent or broken without anybody else noticing; it goes on where it was. A sink that keeps files has its
-position and its state stored together in `cursors/`, and is put back to that state before a batch is tried again, so each
-record reaches its files exactly once, also after a crash. A lease keeps two deliverers of one run apart.
+There is no queue between `log` and a sink: the journal is the queue, and its newest part is in the page cache. So a
+sink may be slow, absent or broken without anybody else noticing; it goes on where it was. A sink that keeps files has
+its position and its state stored together in `cursors/`, and is put back to that state before a batch is tried again,
+so each record reaches its files exactly once, also after a crash. A lease keeps two deliverers of one run apart.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from pathlib import Path
 
@@ -26,7 +25,7 @@ class Lease:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._me = Holder(socket.gethostname(), os.getpid(), process.born(os.getpid()))
+        self._me = Holder(process.hostname(), os.getpid(), process.born(os.getpid()))
         self._token = f"{os.getpid()}-{id(self):x}"
         self._held = 0.0
 

@@ -54,7 +54,7 @@ class Columns:
             pairs = list(records.points(record))
             if not pairs:
                 return
-            names, values = zip(*pairs, strict=True)  # type: ignore[assignment]
+            names, values = zip(*pairs, strict=True)
             step = getattr(record, "step", None) or 0
         group = self._groups.get(names)
         if group is None:

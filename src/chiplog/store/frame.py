@@ -72,15 +72,20 @@ class Frame:
         import polars as pl
 
         frame = self.to_pandas()
-        return pl.DataFrame({"step": frame.index.to_numpy(), **{name: frame[name].to_numpy() for name in frame.columns}})
+        return pl.DataFrame(
+            {"step": frame.index.to_numpy(), **{name: frame[name].to_numpy() for name in frame.columns}}
+        )
 
     def to_xarray(self) -> xarray.Dataset:
         import xarray as xr
 
         frame = self.to_pandas()
-        return xr.Dataset({name: ("step", frame[name].to_numpy()) for name in frame.columns}, coords={"step": frame.index.to_numpy()})
+        return xr.Dataset(
+            {name: ("step", frame[name].to_numpy()) for name in frame.columns},
+            coords={"step": frame.index.to_numpy()},
+        )
 
-    def _last_by_step(self, name: str) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    def _last_by_step(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         series = self.series(name)
         order = np.lexsort((np.arange(len(series)), series.steps))
         steps, values = series.steps[order], series.values[order]
@@ -97,9 +102,11 @@ class Frame:
         return ByRank(steps, np.array(ranks, np.int64), values)
 
     def _view(self, name: str, rank: int, attempt: int | None) -> list[tuple[_Stream, Column]]:
-        """The columns of a series, oldest attempt first; a newer launch hides older points from its first step on, unless
-        the two were written at the same time."""
-        streams = [stream for stream in self._streams.values() if stream.rank == rank and attempt in (None, stream.attempt)]
+        """The columns of a series, oldest attempt first; a newer launch hides older points from its first step on,
+        unless the two were written at the same time."""
+        streams = [
+            stream for stream in self._streams.values() if stream.rank == rank and attempt in (None, stream.attempt)
+        ]
         streams.sort(key=lambda stream: (stream.start, stream.attempt))
         chosen = []
         for index, stream in enumerate(streams):
@@ -123,16 +130,16 @@ class _Stream:
         self._tails: dict[int, tuple[Scanner, Columns]] = {}
 
     def refresh(self, run: Path, segment: Segment) -> None:
-        if segment.index not in self._tails:
+        if segment.number not in self._tails:
             part = parts.load(run, segment)
             if part is not None:
-                self._parts[segment.index] = part
+                self._parts[segment.number] = part
                 self.end = max(self.end, part.about.last_time)
                 for record in part.rows("attempt"):
                     self._begin(record)
             scanner = Scanner(run / layout.JOURNAL / segment.filename, part.about.covers if part else 0)
-            self._tails[segment.index] = scanner, Columns()
-        scanner, columns = self._tails[segment.index]
+            self._tails[segment.number] = scanner, Columns()
+        scanner, columns = self._tails[segment.number]
         for record in scanner.read():
             columns.feed(record)
             self.end = max(self.end, record.time)
@@ -167,7 +174,9 @@ class _Stream:
         return _by_seq(join(pieces))
 
     def times(self, seqs: Ints) -> Ints:
-        clocks = [part.clock for part in self._parts.values()] + [columns.clock() for _, columns in self._tails.values()]
+        clocks = [part.clock for part in self._parts.values()] + [
+            columns.clock() for _, columns in self._tails.values()
+        ]
         known = np.concatenate([clock[0] for clock in clocks])
         times = np.concatenate([clock[1] for clock in clocks])
         order = np.argsort(known, kind="stable")

@@ -18,13 +18,11 @@ def find(text: str | Path, root: Path) -> Path:
     wanted = str(text).strip("/")
     if wanted == "latest" and runs:
         return max(runs, key=lambda run: (manifest.load(run).created, run.name))
-    tests = (
-        lambda run: run.name == wanted or f"{run.parent.name}/{run.name}" == wanted,
-        lambda run: run.name.startswith(wanted) and wanted != "",
-        lambda run: manifest.load(run).name == wanted,
-    )
-    for test in tests:
-        found = [run for run in runs if test(run)]
+    for found in (
+        [run for run in runs if wanted in (run.name, f"{run.parent.name}/{run.name}")],
+        [run for run in runs if wanted and run.name.startswith(wanted)],
+        [run for run in runs if manifest.load(run).name == wanted],
+    ):
         if len(found) == 1:
             return found[0]
         if found:

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 
 from chiplog.core import notes, records, values
-from chiplog.core.records import Record
+from chiplog.core.records import Record, Step
 from chiplog.store import layout
 from chiplog.store.layout import Segment
 from chiplog.store.lines import LONGEST, seal
@@ -35,7 +35,7 @@ DURABILITIES = ("process", "relaxed", "disk")
 
 
 class Journal:
-    """Where a run's records go, of one rank in one attempt. `append` never raises and never waits for a slow disk twice."""
+    """Where a run's records go, of one rank in one attempt. `append` never raises, nor waits twice for a slow disk."""
 
     def __init__(self, run: Path, segment: Segment, fd: int, *, durability: str, wake: Callable[[], None]) -> None:
         self.run = run
@@ -45,7 +45,10 @@ class Journal:
         self._wake = wake
         self._sync_each = durability == "disk"
         self._direct = durability != "relaxed"  # the caller writes; otherwise the keeper does
+        if not self._direct:
+            self.append = self._defer  # type: ignore[method-assign,assignment]
         self._tail: deque[Record | bytes] = deque()
+        self._room = TAIL_PLACES
         self._draining = threading.RLock()  # never taken by `append`
         self._counting = threading.RLock()
         self._dropped = 0
@@ -74,7 +77,7 @@ class Journal:
         if written != len(line):
             self._behind_newline = True
             self._hand_over(line, "the disk took only a part of a record")
-        elif time.monotonic_ns() - before > SLOW and not self._sync_each:
+        elif time.monotonic_ns() - before > SLOW and not self._sync_each and _waited_for_disk(before):
             self._direct = False
             self._wake()
 
@@ -121,7 +124,7 @@ class Journal:
         journal is garbage, since another thread may be about to write."""
         if self._closed:
             return
-        self._closed = True
+        self._closed, self._room = True, 0
         self._drain(timeout)
         reserve = self.run / layout.JOURNAL / f"r{self.segment.rank:05d}.reserve"
         try:
@@ -140,7 +143,7 @@ class Journal:
 
     def forget(self) -> None:
         """In a forked child: let go of the parent's file."""
-        self._closed = True
+        self._closed, self._room = True, 0
         self._tail.clear()
         fd, self._fd = self._fd, -1
         if fd >= 0:
@@ -154,14 +157,13 @@ class Journal:
             pass
 
     def _defer(self, item: Record | bytes) -> None:
-        if self._closed:
+        tail = self._tail
+        if len(tail) >= self._room:
+            self._count_dropped(not self._closed)
             return
-        if len(self._tail) >= TAIL_PLACES:
-            self._count_dropped(1)
-            return
-        self._tail.append(item)
-        if places := _weigh(item) >> 10:  # a heavy record takes a place for every KiB
-            self._tail.extend([b""] * places)
+        tail.append(item)
+        if (type(item) is not Step or len(item.metrics) > 10) and (places := _weigh(item) >> 10):
+            tail.extend([b""] * places)  # a heavy record takes a place for every KiB
 
     def _count_dropped(self, records: int) -> None:
         with self._counting:
@@ -179,28 +181,36 @@ class Journal:
             return False
         try:
             quick = True
+            chunk = 64 << 10  # little at first: it is the test whether the callers may write again
             while self._tail:
+                lines = self._take(chunk)
                 before = time.monotonic_ns()
-                left, reason = self._write(self._take())
+                left, reason = self._write(lines)
                 if left:
                     self._tail.extendleft(reversed(left))
                     self._complain(reason)
                     return False
-                quick = time.monotonic_ns() - before < SLOW
+                chunk = 1 << 20
+                quick = time.monotonic_ns() - before < SLOW or not _waited_for_disk(before)
+                self._hand_back(quick)
             if self._told:
                 lost = f"; {self._dropped:,} records did not fit into memory and are lost" if self._dropped else ""
                 notes.say(f"{self._path} can be written again{lost}")
             self._failing, self._told = None, False
-            self._direct = quick and self.durability != "relaxed" and not self._closed
+            self._hand_back(quick)
             return True
         finally:
             self._draining.release()
 
-    def _take(self) -> list[bytes]:
-        """About a MiB of lines from the tail."""
+    def _hand_back(self, quick: bool) -> None:
+        """Let the callers write again as soon as one write was quick; what still waits need not be written first."""
+        self._direct = quick and self.durability != "relaxed" and not self._closed
+
+    def _take(self, limit: int) -> list[bytes]:
+        """About `limit` bytes of lines from the tail."""
         lines: list[bytes] = []
         size = 0
-        while size < 1 << 20:
+        while size < limit:
             try:
                 item = self._tail.popleft()
                 line = item if isinstance(item, bytes) else _line(item)
@@ -257,7 +267,7 @@ class Journal:
             if status.st_nlink == 0:
                 self._reopen(self.segment, keep=status.st_size)
             elif status.st_size >= SEGMENT_BYTES:
-                self._reopen(self.segment._replace(index=self.segment.index + 1))
+                self._reopen(self.segment._replace(number=self.segment.number + 1))
         except OSError as error:
             notes.once(f"segment {self._path}", f"{self._path}: {_reason(error)}; chiplog goes on trying")
 
@@ -268,12 +278,18 @@ class Journal:
                 self._dirty = False
                 os.fdatasync(self._fd)
         except OSError as error:
-            notes.once(f"beat {self._path}", f"{self._path} cannot be synced: {_reason(error)}; chiplog goes on trying")
+            notes.once(
+                f"beat {self._path}",
+                f"{self._path} cannot be synced: {_reason(error)}; chiplog goes on trying",
+            )
 
     def _reopen(self, segment: Segment, keep: int = 0) -> None:
-        """Go on in another file, under the same descriptor; `keep` bytes of a file that was deleted are written again."""
+        """Go on in another file under the same descriptor; `keep` bytes of one that was deleted are written again."""
         if keep:
-            notes.once(f"deleted {self._path}", f"{self._path} was deleted while the run goes on; it is being written anew")
+            notes.once(
+                f"deleted {self._path}",
+                f"{self._path} was deleted while the run goes on; it is being written anew",
+            )
             make_dir(self.run / layout.JOURNAL)
         new = create(self.run, segment)
         try:
@@ -337,6 +353,18 @@ def _reserve(path: Path) -> None:
         pass  # a disk too full for it will be reported by the first record
 
 
+def _waited_for_disk(before: int) -> bool:
+    """Whether a write that has taken long since `before` waited for the disk, and not for busy threads of this process:
+    then letting go of the interpreter and taking it back takes long without a write, too."""
+    took = time.monotonic_ns() - before
+    for _ in range(5):
+        before = time.monotonic_ns()
+        time.sleep(0)
+        if took < SLOW + 4 * (time.monotonic_ns() - before):
+            return False
+    return True
+
+
 def _line(record: Record) -> bytes:
     """A record's line; what JSON cannot say is made sayable first."""
     try:
@@ -352,7 +380,7 @@ def _weigh(item: Record | bytes) -> int:
     """About what a record takes in memory."""
     if isinstance(item, bytes):
         return len(item)
-    if isinstance(item, records.Step):
+    if isinstance(item, Step):
         return 100 * len(item.metrics)
     return len(_line(item))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,11 +26,11 @@ class Segment(NamedTuple):
 
     rank: int
     attempt: int
-    index: int
+    number: int
 
     @property
     def stem(self) -> str:
-        return f"r{self.rank:05d}-a{self.attempt:02d}-{self.index:04d}"
+        return f"r{self.rank:05d}-a{self.attempt:02d}-{self.number:04d}"
 
     @property
     def filename(self) -> str:
@@ -43,7 +43,7 @@ def parse_segment(filename: str) -> Segment | None:
 
 
 def segments(run: Path) -> list[Segment]:
-    """All segments of a run by rank, attempt and index; reads nothing but names."""
+    """All segments of a run by rank, attempt and number; reads nothing but names."""
     try:
         names = [entry.name for entry in (run / JOURNAL).iterdir()]
     except OSError:
@@ -51,12 +51,17 @@ def segments(run: Path) -> list[Segment]:
     return sorted({segment for name in names if (segment := parse_segment(name))})
 
 
+def has_part(run: Path, segment: Segment) -> bool:
+    """Whether a segment has been compacted."""
+    return (run / PARTS / f"{segment.stem}.points.parquet").exists()
+
+
 def check_slug(what: str, text: str) -> str:
     """`text` if it may be a directory name of ours; otherwise an error with one that may."""
     if SLUG.fullmatch(text):
         return text
     raise BadSetting(
-        f"{what} {text!r} cannot be used as a directory name: use 1 to 64 of a-z, 0-9 and '-', for example {slug(text)!r}"
+        f"{what} {text!r} cannot be a directory name: use 1 to 64 of a-z, 0-9 and '-', for example {slug(text)!r}"
     )
 
 
@@ -67,7 +72,7 @@ def slug(text: str, default: str = "run") -> str:
 
 def new_id() -> str:
     """A run id that sorts by time: `261115-213045-7f3a9c`."""
-    return f"{time.strftime('%y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+    return f"{time.strftime('%y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
 
 
 def find_runs(root: Path, project: str | None = None) -> Iterator[Path]:

@@ -1,14 +1,13 @@
 """Parts: a journal segment as Parquet, so that a view is fast at any size and every data tool can read a run.
 
-Each part says how many bytes of its segment it covers; what lies beyond is read from the segment. Parts are written aside
-and published with a link, so the first one wins and a reader never sees half of one. Nothing is ever deleted here, but for
-a segment that `prune` has turned into `.jsonl.zst`.
+Each part says how many bytes of its segment it covers; what lies beyond is read from the segment. Parts are written
+aside and published with a link, so the first one wins and a reader never sees half of one. Nothing is ever deleted
+here, but for a segment that `prune` has turned into `.jsonl.zst`.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from chiplog.core import records
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout, lines
-from chiplog.store.columns import EMPTY, Column, Columns, Ints, exact_text
+from chiplog.store.columns import EMPTY, Column, Columns, Ints, from_text
 from chiplog.store.layout import Segment
 from chiplog.store.spans import Span, expand
 
@@ -31,7 +30,14 @@ OWN_GROUP = 16_384  # points from which a name has row groups of its own
 GROUP = 1 << 20  # rows to a row group at most
 
 _ROWS = pa.schema(
-    [("seq", pa.int64()), ("time", pa.int64()), ("kind", pa.string()), ("name", pa.string()), ("step", pa.float64()), ("record", pa.string())]
+    [
+        ("seq", pa.int64()),
+        ("time", pa.int64()),
+        ("kind", pa.string()),
+        ("name", pa.string()),
+        ("step", pa.float64()),
+        ("record", pa.string()),
+    ]
 )
 _SPANS = pa.schema(
     [
@@ -90,7 +96,9 @@ class Part:
             return EMPTY
         alone = where.count >= OWN_GROUP
         groups = list(range(where.first_group, where.last_group + 1))
-        table = self._points.read_row_groups(groups, columns=[*([] if alone else ["name"]), "step", "seq", "value", "exact"])
+        table = self._points.read_row_groups(
+            groups, columns=[*([] if alone else ["name"]), "step", "seq", "value", "exact"]
+        )
         if not alone:
             table = table.filter(pa.compute.equal(table["name"], name))
         seqs = table["seq"].to_numpy()
@@ -99,6 +107,14 @@ class Part:
         if texts.null_count < len(texts):
             exact = {seq: text for seq, text in zip(seqs.tolist(), texts.to_pylist(), strict=True) if text is not None}
         return Column(table["step"].to_numpy(), seqs, table["value"].to_numpy(), exact)
+
+    def last(self) -> Iterator[tuple[str, int, Any]]:
+        """(name, seq, value) of the last point of every series."""
+        for name, where in self.about.names.items():
+            value = where.last
+            if isinstance(value, str):
+                value = records.NONFINITE[value] if value in records.NONFINITE else from_text(value)
+            yield name, where.last_seq, value
 
     @cached_property
     def clock(self) -> tuple[Ints, Ints]:
@@ -122,13 +138,9 @@ class Part:
         return self._stem.with_name(f"{self._stem.name}.{kind}.parquet")
 
 
-def published(run: Path, segment: Segment) -> bool:
-    return (run / layout.PARTS / f"{segment.stem}.points.parquet").exists()
-
-
 def load(run: Path, segment: Segment) -> Part | None:
     """The part of a segment, if there is a whole one."""
-    if not published(run, segment):
+    if not layout.has_part(run, segment):
         return None
     try:
         return Part(run, segment)
@@ -138,10 +150,12 @@ def load(run: Path, segment: Segment) -> Part | None:
 
 def compact(run: Path, segment: Segment) -> bool:
     """Make the part of a segment; false when it was there already."""
-    if published(run, segment):
+    if layout.has_part(run, segment):
         return False
     scanner = lines.Scanner(run / layout.JOURNAL / segment.filename)
-    columns, rows, spans = Columns(), [], []
+    columns = Columns()
+    rows: list[AnyRecord] = []
+    spans: list[Span] = []
     count, first, last, last_seq = 0, 1 << 62, 0, -1
     for record in scanner.read():
         columns.feed(record)
@@ -181,7 +195,7 @@ def prune(run: Path, segment: Segment) -> bool:
     part = load(run, segment)
     if part is None or not path.exists() or part.about.covers != path.stat().st_size:
         return False
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    aside = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     with path.open("rb") as source, pa.CompressedOutputStream(str(aside), "zstd") as target:
         while data := source.read(1 << 20):
             target.write(data)
@@ -189,7 +203,7 @@ def prune(run: Path, segment: Segment) -> bool:
         while data := source.read(1 << 20):
             if again.read(len(data)) != data:
                 raise OSError(f"{aside} did not read back as {path}")
-    os.chmod(aside, 0o600)
+    aside.chmod(0o600)
     aside.replace(path.with_name(f"{path.name}.zst"))
     path.unlink()
     return True
@@ -250,7 +264,13 @@ def _exact(column: Column) -> pa.Array:
 
 def _no_points() -> pa.Table:
     return pa.schema(
-        [("name", pa.string()), ("step", pa.int64()), ("seq", pa.int64()), ("value", pa.float64()), ("exact", pa.string())]
+        [
+            ("name", pa.string()),
+            ("step", pa.int64()),
+            ("seq", pa.int64()),
+            ("value", pa.float64()),
+            ("exact", pa.string()),
+        ]
     ).empty_table()
 
 
@@ -316,7 +336,7 @@ def _publish(path: Path, groups: Iterable[pa.Table], about: About) -> None:
     if path.name.split(".")[1] != "points":
         about = msgspec.structs.replace(about, names={})
     groups = list(groups)
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    aside = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     schema = groups[0].schema.with_metadata({b"chiplog": msgspec.json.encode(about)})
     whole = {"seq", "time", "id", "start", *(["step"] if pa.types.is_integer(_type(schema, "step")) else [])}
     encodings = {name: "DELTA_BINARY_PACKED" for name in schema.names if name in whole}
@@ -333,7 +353,7 @@ def _publish(path: Path, groups: Iterable[pa.Table], about: About) -> None:
         ) as writer:
             for group in groups:
                 writer.write_table(group.replace_schema_metadata(schema.metadata), row_group_size=GROUP)
-        os.chmod(aside, 0o600)
+        aside.chmod(0o600)
         with aside.open("rb") as file:
             os.fsync(file.fileno())
         try:
@@ -346,6 +366,3 @@ def _publish(path: Path, groups: Iterable[pa.Table], about: About) -> None:
 
 def _type(schema: pa.Schema, name: str) -> pa.DataType:
     return schema.field(name).type if name in schema.names else pa.null()
-
-
-__all__ = ["About", "Part", "compact", "exact_text", "load", "prune", "published"]

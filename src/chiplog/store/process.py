@@ -29,6 +29,10 @@ def alive(pid: int, started: int) -> bool:
         return True  # no /proc here
 
 
+def hostname() -> str:
+    return os.uname().nodename
+
+
 def boot_id() -> str:
     """What tells this boot of this machine from all others; empty where it cannot be known."""
     try:

@@ -1,7 +1,7 @@
 """A stored run, for everything that looks at one: series, records, spans, state and damage. Never writes into a run.
 
-A run is the union of its parts and of what its journals hold beyond them. Every question looks first whether the journals
-have grown, so a `Stored` may be kept for as long as the run lives.
+A run is the union of its parts and of what its journals hold beyond them. Every question looks first whether the
+journals have grown, so a `Stored` may be kept for as long as the run lives.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from chiplog.core import records
 from chiplog.core.errors import MissingPackage
-from chiplog.core.records import AnyRecord
-from chiplog.store import layout, manifest, state
+from chiplog.core.records import AnyRecord, Event
+from chiplog.store import layout, manifest
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage, Scanner
 from chiplog.store.spans import Span, expand
-from chiplog.store.tail import Tail
+from chiplog.store.state import END, AttemptState, attempts, state_of
+from chiplog.store.tail import Tail, stream_key
 
 if TYPE_CHECKING:
     import pandas
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import xarray
 
     from chiplog.store.frame import Frame
+    from chiplog.store.parts import Part
     from chiplog.store.series import Series
 
 
@@ -36,6 +38,7 @@ class Stored:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._frame: Frame | None = None
+        self._parts: dict[Segment, Part] = {}
         self._manifest = manifest.load(self.path)
 
     def __repr__(self) -> str:
@@ -83,20 +86,21 @@ class Stored:
     @property
     def state(self) -> str:
         """running, finished, failed, interrupted, killed or lost."""
-        return state.state(self.path)
+        return state_of(self.path)
 
     @property
-    def attempts(self) -> list[state.AttemptState]:
+    def attempts(self) -> list[AttemptState]:
         """Every start of the run, of every rank, oldest first."""
-        return state.attempts(self.path)
+        return attempts(self.path)
 
     @property
     def damage(self) -> list[Damage]:
-        """What cannot be read, by segment and byte range."""
+        """What cannot be read, by segment and byte range; a write that is under way is no damage."""
         running = self.state == "running"
         found: list[Damage] = []
-        for segment in layout.segments(self.path):
-            scanner = self._scan(segment)
+        for segment, part, scanner in self._pieces():
+            if part is not None:
+                found += [Damage(segment.filename, *damage) for damage in part.about.damage]
             for _ in scanner.read():
                 pass
             found += scanner.damage
@@ -108,9 +112,11 @@ class Stored:
     def missing(self) -> dict[str, list[tuple[int, int]]]:
         """Records that were logged and not kept: ranges of `seq`, by rank and attempt."""
         seqs: dict[str, list[int]] = {}
-        for segment in layout.segments(self.path):
-            found = seqs.setdefault(f"r{segment.rank:05d}-a{segment.attempt:02d}", [])
-            found.extend(record.seq for record in self._scan(segment).read())
+        for segment, part, scanner in self._pieces():
+            found = seqs.setdefault(stream_key(segment), [])
+            if part is not None:
+                found += part.clock[0].tolist()
+            found += [record.seq for record in scanner.read()]
         holes = {key: _holes(sorted(found)) for key, found in seqs.items()}
         return {key: ranges for key, ranges in holes.items() if ranges}
 
@@ -118,13 +124,9 @@ class Stored:
 
     def records(self, kind: str | None = None, rank: int | None = None) -> Iterator[AnyRecord]:
         """All records of a kind, by attempt and then `seq`."""
-        streams: dict[tuple[int, int], list[Segment]] = {}
-        for segment in layout.segments(self.path):
+        for segment in sorted(layout.segments(self.path), key=lambda one: (one.attempt, one.rank, one.number)):
             if rank in (None, segment.rank):
-                streams.setdefault((segment.attempt, segment.rank), []).append(segment)
-        for _, segments in sorted(streams.items()):
-            for segment in segments:
-                found = [record for record in self._scan(segment).read() if kind in (None, records.kind_of(record))]
+                found = [record for record in self._read(segment, kind) if kind in (None, records.kind_of(record))]
                 found.sort(key=lambda record: record.seq)
                 yield from found
 
@@ -157,20 +159,24 @@ class Stored:
     @property
     def summary(self) -> dict[str, Any]:
         """The last value of every series in the default view, and what the run set itself."""
-        last: dict[str, Any] = {}
-        set_by_hand: dict[str, Any] = {}
-        for record in self.records():
-            for name, value in records.points(record):
-                last[name] = value
-            if isinstance(record, records.Event) and record.name == "summary":
-                set_by_hand.update(record.data)
-        return {**last, **set_by_hand}
+        last: dict[str, tuple[tuple[int, int], Any]] = {}
+        for segment, part, scanner in self._pieces():
+            seen = part.last() if part is not None else []
+            tail = ((name, record.seq, value) for record in scanner.read() for name, value in records.points(record))
+            for name, seq, value in (*seen, *tail):
+                when = segment.attempt, seq
+                if name not in last or last[name][0] <= when:
+                    last[name] = when, value
+        by_hand = {key: value for event in self._events("summary") for key, value in event.data.items()}
+        return {**{name: value for name, (_, value) in last.items()}, **by_hand}
 
     def spans(self, name: str | None = None) -> list[Span]:
         """Finished spans by their start."""
         found: list[Span] = []
-        for segment in layout.segments(self.path):
-            for record in self._scan(segment).read():
+        for segment, part, scanner in self._pieces():
+            if part is not None:
+                found += part.spans(segment.rank)
+            for record in scanner.read():
                 if isinstance(record, records.Spans):
                     found += expand(record, segment.rank)
         return sorted((span for span in found if name in (None, span.name)), key=lambda span: span.start)
@@ -217,12 +223,35 @@ class Stored:
         self._frame.refresh()
         return self._frame
 
-    def _scan(self, segment: Segment) -> Scanner:
-        return Scanner(self.path / layout.JOURNAL / segment.filename)
+    def _pieces(self) -> Iterator[tuple[Segment, Part | None, Scanner]]:
+        """Every segment as its part, if it has one, and a scanner for what lies beyond."""
+        for segment in layout.segments(self.path):
+            part = self._part(segment)
+            yield segment, part, self._scan(segment, part.about.covers if part else 0)
 
-    def _events(self, name: str) -> Iterator[records.Event]:
+    def _part(self, segment: Segment) -> Part | None:
+        if segment not in self._parts and layout.has_part(self.path, segment):
+            try:
+                from chiplog.store import parts  # a journal alone is read without pyarrow
+            except ImportError:
+                return None
+            if (part := parts.load(self.path, segment)) is not None:
+                self._parts[segment] = part
+        return self._parts.get(segment)
+
+    def _read(self, segment: Segment, kind: str | None) -> Iterator[AnyRecord]:
+        """A segment's records of a kind: the rare kinds from its part, where they can be had without reading all."""
+        part = self._part(segment) if kind not in (None, "step", "spans") else None
+        if part is not None:
+            yield from part.rows(kind)
+        yield from self._scan(segment, part.about.covers if part else 0).read()
+
+    def _scan(self, segment: Segment, offset: int = 0) -> Scanner:
+        return Scanner(self.path / layout.JOURNAL / segment.filename, offset)
+
+    def _events(self, name: str) -> Iterator[Event]:
         for record in self.records("event", rank=self._main_rank()):
-            if isinstance(record, records.Event) and record.name == name:
+            if isinstance(record, Event) and record.name == name:
                 yield record
 
     def _main_rank(self) -> int | None:
@@ -250,7 +279,7 @@ def last_values(path: Path) -> Mapping[str, Any]:
             size = file.stat().st_size
         except OSError:
             continue
-        for record in Scanner(file, max(0, size - state.END)).read():
+        for record in Scanner(file, max(0, size - END)).read():
             found.update(records.points(record))
             if isinstance(record, (records.Step, records.Eval)):
                 found["step"] = record.step

@@ -25,7 +25,7 @@ class Buckets(NamedTuple):
     min: Floats
     max: Floats
     mean: Floats
-    count: Ints
+    counts: Ints
     nans: Ints
 
 
@@ -105,7 +105,13 @@ def bucket(steps: Steps, values: Floats, n: int, low: float | None = None, high:
     if np.isfinite(total).all():
         nans, mean = np.zeros(len(starts), np.int64), total / count
         return Buckets(
-            steps[starts], steps[ends - 1], np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts), mean, count, nans
+            steps[starts],
+            steps[ends - 1],
+            np.minimum.reduceat(values, starts),
+            np.maximum.reduceat(values, starts),
+            mean,
+            count,
+            nans,
         )
     isnan, finite = np.isnan(values), np.isfinite(values)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,9 +1,7 @@
-"""What a run is doing: judged from its journal's first and last lines and its heartbeat, never from a stored flag."""
+"""What a run is doing: judged from the ends of its journal and its heartbeat, never from a stored flag."""
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +12,7 @@ from chiplog.store import layout, lines, process
 from chiplog.store.layout import Segment
 
 LOST = 60.0  # s without a beat
+NEAR = 4 << 10  # bytes from the end where the finish record is, if there is one and the disk was not full
 END = 64 << 10  # bytes looked at from the end
 
 
@@ -27,7 +26,6 @@ class AttemptState(NamedTuple):
     last: AnyRecord | None
     beat: float  # seconds since the epoch
     state: str
-    first_bytes: int = 0
 
     @property
     def launch(self) -> str:
@@ -44,7 +42,7 @@ def attempts(run: Path, *, rank: int | None = None) -> list[AttemptState]:
     return sorted(found, key=lambda one: (one.start.time if one.start else 0, one.attempt, one.rank))
 
 
-def state(run: Path) -> str:
+def state_of(run: Path) -> str:
     """running, finished, failed, interrupted, killed or lost; empty when nothing was ever written."""
     ranks = {segment.rank for segment in layout.segments(run)}
     if not ranks:
@@ -55,8 +53,7 @@ def state(run: Path) -> str:
 
 def _attempt(run: Path, segments: list[Segment]) -> AttemptState:
     first, newest = segments[0], segments[-1]
-    start = next(lines.Scanner(lines.located(run / layout.JOURNAL / first.filename)).read(), None)
-    start = start if isinstance(start, records.Attempt) else None
+    start = _beginning(lines.located(run / layout.JOURNAL / first.filename))
     path = lines.located(run / layout.JOURNAL / newest.filename)
     last, finish = _ending(path)
     try:
@@ -69,26 +66,38 @@ def _attempt(run: Path, segments: list[Segment]) -> AttemptState:
 def _judge(start: records.Attempt | None, finish: records.Finish | None, beat: float) -> str:
     if finish is not None:
         return finish.state
-    here = start is not None and start.host == socket.gethostname() and start.boot in ("", process.boot_id())
+    here = start is not None and start.host == process.hostname() and start.boot in ("", process.boot_id())
     if here and start is not None:
         return "running" if process.alive(start.pid, start.born) else "killed"
     return "running" if time.time() - beat < LOST else "lost"
 
 
+def _beginning(path: Path) -> records.Attempt | None:
+    """The first record of a segment; one line is read unless that one is damaged."""
+    record = None
+    try:
+        with path.open("rb") as file:
+            record = lines.unseal(file.readline(END).removesuffix(b"\n"))
+    except OSError:
+        pass
+    record = record or next(lines.Scanner(path).read(), None)
+    return record if isinstance(record, records.Attempt) else None
+
+
 def _ending(path: Path) -> tuple[AnyRecord | None, records.Finish | None]:
     """The last record of a segment, and the finish record if there is one near the end."""
     try:
-        size = os.path.getsize(path)
+        size = path.stat().st_size
     except OSError:
         return None, None
     last, finish = None, None
-    for look in (END, 1 << 20):
+    for look in (NEAR, END, 1 << 20):
         scanner = lines.Scanner(path, max(0, size - look) if path.suffix != ".zst" else 0)
         for record in scanner.read():
             if last is None or record.seq >= last.seq:
                 last = record
             if isinstance(record, records.Finish):
                 finish = record
-        if last is not None or size <= look:
+        if finish is not None or size <= look or (last is not None and look >= END):
             break
     return last, finish

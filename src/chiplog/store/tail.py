@@ -59,9 +59,13 @@ class Tail:
         self._listed = time.monotonic()
         for segment in layout.segments(self._run):
             key = stream_key(segment)
-            if key not in self._streams and self._rank in (None, segment.rank) and self._attempt in (None, segment.attempt):
+            if (
+                key not in self._streams
+                and self._rank in (None, segment.rank)
+                and self._attempt in (None, segment.attempt)
+            ):
                 index, byte = self._known.get(key, (0, 0))
-                self._streams[key] = _Stream(self._run, segment._replace(index=index), byte)
+                self._streams[key] = _Stream(self._run, segment._replace(number=index), byte)
 
 
 class _Stream:
@@ -79,7 +83,7 @@ class _Stream:
 
     @property
     def position(self) -> tuple[int, int]:
-        return self._segment.index, self._scanner.offset
+        return self._segment.number, self._scanner.offset
 
     @property
     def damage(self) -> list[Damage]:
@@ -89,7 +93,7 @@ class _Stream:
         batch = list(self._before.read(limit)) if self._before else []
         batch += self._scanner.read(limit)
         if not batch:
-            following = self._segment._replace(index=self._segment.index + 1)
+            following = self._segment._replace(number=self._segment.number + 1)
             if (self._folder / following.filename).exists():
                 self._damage += self._before.damage if self._before else []
                 self._before = self._scanner
@@ -106,9 +110,8 @@ class _Stream:
                 lag += (self._folder / segment.filename).stat().st_size
             except OSError:
                 return max(0, lag)
-            segment = segment._replace(index=segment.index + 1)
+            segment = segment._replace(number=segment.number + 1)
 
 
 def stream_key(segment: Segment) -> str:
     return f"r{segment.rank:05d}-a{segment.attempt:02d}"
-

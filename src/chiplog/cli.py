@@ -1,0 +1,165 @@
+"""The command line: `chiplog VERB ...` or `python -m chiplog VERB ...`. Only the arguments; the verbs are in `commands`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TypeAlias
+
+from chiplog.assembly import runs_dir
+from chiplog.commands import screen
+from chiplog.core import notes
+from chiplog.core.errors import ChiplogError
+from chiplog.version import VERSION
+
+READ_PACKAGES = ("numpy", "pyarrow")
+
+_Verb: TypeAlias = Callable[[str, str, str], argparse.ArgumentParser]  # name, what it does, an example
+
+EXAMPLES = """\
+examples:
+  chiplog demo                              train a small model and see what is kept of it
+  chiplog ls                                the runs in ./runs, newest last
+  chiplog show                              the newest run
+  chiplog tail 261115                       follow the run whose id begins so
+  chiplog plot latest 'train/*loss' --log   draw curves in the terminal
+  chiplog cat latest --kind eval | jq .     records as JSON Lines
+  chiplog export latest --to csv -o x.csv   for a spreadsheet
+  chiplog doctor latest                     what is wrong, and what to do
+
+RUN is a path, an id, the beginning of one, project/id, a name, or `latest`.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; the exit code is 0 when all is well, 1 when `doctor` found something, 2 for a mistake."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        return _run(argv)
+    except ChiplogError as error:
+        notes.say(str(error))
+    except ImportError as error:
+        if error.name not in READ_PACKAGES:
+            raise
+        notes.say(f"this needs the package {error.name!r}: pip install 'chiplog[read]'")
+    except BrokenPipeError:
+        # Whoever read our output has gone; the interpreter must not complain of it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        notes.say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        return 130
+    return 2
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    args = parser().parse_args(argv)
+    args.root = runs_dir(args.dir).expanduser()
+    args.environ = dict(os.environ)
+    args.screen = screen.look(sys.stdout, args.environ)
+    code: int = import_module(f"chiplog.commands.{args.verb}").run(args)
+    sys.stdout.flush()
+    return code
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line; `docs` and completion may read it."""
+    top = argparse.ArgumentParser(
+        prog="chiplog",
+        description="Look at training runs.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"chiplog {VERSION}")
+    top.add_argument("--dir", metavar="DIR", help="where the runs are (default: CHIPLOG_DIR, the settings file, or runs)")
+    anywhere = argparse.ArgumentParser(add_help=False)
+    anywhere.add_argument("--dir", metavar="DIR", default=argparse.SUPPRESS, help="where the runs are")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    def verb(name: str, words: str, example: str) -> argparse.ArgumentParser:
+        return verbs.add_parser(
+            name, help=words, description=f"{words[0].upper()}{words[1:]}.", epilog=f"example: {example}", parents=[anywhere]
+        )
+
+    _looking(verb)
+    _taking(verb)
+    _keeping(verb)
+    return top
+
+
+def _looking(verb: _Verb) -> None:
+    """The verbs that show something to a person."""
+    ls = verb("ls", "list the runs, newest last", "chiplog ls tiny-lm -n 20")
+    ls.add_argument("project", nargs="?", metavar="PROJECT", help="only the runs of this project")
+    ls.add_argument("-n", type=_whole, metavar="N", help="only the newest N")
+    ls.add_argument("--json", action="store_true", help="as JSON")
+
+    show = verb("show", "say everything about a run", "chiplog show latest")
+    _takes_run(show)
+    show.add_argument("--all", action="store_true", help="all series and all settings, however many")
+    show.add_argument("--json", action="store_true", help="as JSON")
+
+    tail = verb("tail", "follow a run while it is written", "chiplog tail latest -n 5")
+    _takes_run(tail)
+    tail.add_argument("-n", type=_whole, default=10, metavar="N", help="begin with the last N records (default: 10)")
+    tail.add_argument("--once", action="store_true", help="do not follow")
+
+    plot = verb("plot", "draw series in the terminal", "chiplog plot latest 'train/*' --log")
+    _takes_run(plot, "RUN[,RUN...]")
+    plot.add_argument("names", nargs="*", metavar="NAME", help="a series, or a pattern such as 'train/*' (default: the losses)")
+    plot.add_argument("--log", action="store_true", help="a logarithmic scale")
+    plot.add_argument("--smooth", type=_weight, metavar="W", help="the weight of the past, 0 to 1, such as 0.9")
+    plot.add_argument("--width", type=_whole, metavar="N", help="columns (default: the terminal's)")
+    plot.add_argument("--height", type=_whole, metavar="N", help="rows inside the frame")
+
+
+def _taking(verb: _Verb) -> None:
+    """The verbs that give a run's data to other programs."""
+    cat = verb("cat", "write a run's records as JSON Lines", "chiplog cat latest --kind eval")
+    _takes_run(cat)
+    cat.add_argument("--kind", metavar="KIND", help="only records of this kind: step, eval, event, alert, ...")
+    cat.add_argument("--rank", type=_whole, metavar="R", help="only the records of this rank")
+
+    export = verb("export", "write a run as CSV, Parquet or JSON", "chiplog export latest --to parquet -o run.parquet")
+    _takes_run(export)
+    export.add_argument("--to", required=True, choices=("csv", "parquet", "json"), help="the format")
+    export.add_argument("-o", dest="output", metavar="PATH", help="a file, a directory, or - (default: the id, here)")
+
+
+def _keeping(verb: _Verb) -> None:
+    """The verbs that look after runs."""
+    compact = verb("compact", "turn closed journals into Parquet", "chiplog compact latest --prune")
+    compact.add_argument("runs", nargs="*", metavar="RUN", help="the runs (default: all)")
+    compact.add_argument("--prune", action="store_true", help="also compress the journals that are finished and delivered")
+    compact.add_argument("--quiet", action="store_true", help="say nothing but what went wrong")
+
+    doctor = verb("doctor", "check the installation, the directory and a run", "chiplog doctor latest")
+    doctor.add_argument("run", nargs="?", metavar="RUN", help="look into this run too")
+
+    demo = verb("demo", "train a small language model, as an example", "chiplog demo --seconds 10")
+    demo.add_argument("--seconds", type=float, default=20.0, metavar="S", help="about how long (default: 20)")
+
+
+def _takes_run(verb: argparse.ArgumentParser, metavar: str = "RUN") -> None:
+    verb.add_argument("run", nargs="?", default="latest", metavar=metavar, help="which one (default: latest)")
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    return int(text)
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to below 1")
+    return weight
