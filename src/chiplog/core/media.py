@@ -8,26 +8,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from chiplog.core import records
+from chiplog.core.texts import cut
+
 
 class Media:
-    """What a row may hold beside numbers; becomes a record of its own."""
+    """What a row may hold beside numbers; becomes a record of its own kind."""
 
     __slots__ = ()
+    kind: type[records.Record]
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of that record, but for its name and step."""
+        raise NotImplementedError
 
 
 class Text(Media):
     """A text, such as a sample of the model: `run.log({"sample": Text(output)})`."""
 
     __slots__ = ("text",)
+    kind = records.Text
 
     def __init__(self, text: str) -> None:
         self.text = text
+
+    def fields(self) -> dict[str, Any]:
+        return {"text": cut(str(self.text))}
 
 
 class Histogram(Media):
     """A distribution, binned at once: from values, or from `counts` and `edges` (one more edge than counts)."""
 
     __slots__ = ("counts", "edges")
+    kind = records.Histogram
 
     def __init__(
         self,
@@ -44,11 +57,15 @@ class Histogram(Media):
         else:
             self.counts, self.edges = _bin(_flat(values), bins)
 
+    def fields(self) -> dict[str, Any]:
+        return {"edges": self.edges, "counts": self.counts}
+
 
 class Matrix(Media):
     """Numbers in rows and columns: `run.log({"moe/load": Matrix(counts)})`, rows first."""
 
     __slots__ = ("values",)
+    kind = records.Matrix
 
     def __init__(self, values: Any) -> None:
         rows = values.tolist() if hasattr(values, "tolist") else [list(row) for row in values]
@@ -56,11 +73,15 @@ class Matrix(Media):
             raise ValueError("a matrix has two dimensions")
         self.values: list[list[float]] = rows
 
+    def fields(self) -> dict[str, Any]:
+        return {"values": self.values}
+
 
 class Image(Media):
     """A picture: a path, encoded bytes, anything with `save(file, format)`, or an array of 8-bit (or 0..1) pixels."""
 
     __slots__ = ("caption", "data", "media")
+    kind = records.File
 
     def __init__(self, data: Any, caption: str = "") -> None:
         self.caption = caption

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -19,17 +18,20 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from chiplog.core import media, notes, records, values
+from chiplog.core import notes, records, values
 from chiplog.core.clock import Clock
-from chiplog.core.errors import ChiplogError, UnknownSink
+from chiplog.core.errors import UnknownSink
+from chiplog.core.files import Files
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
 from chiplog.core.live import Live
+from chiplog.core.media import Image, Media
 from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
 from chiplog.core.records import Record, Row, Step
 from chiplog.core.redact import redact, redact_text
 from chiplog.core.spans import NoSpan, Span, Tracer
 from chiplog.core.steps import OneStep, walk
+from chiplog.core.texts import cut
 from chiplog.core.values import NUMBERS
 
 T = TypeVar("T")
@@ -85,7 +87,6 @@ class Run:
         self._clock = clock
         self._offset = clock.offset
         self._seq = count()
-        self._pictures = count()
         self._auto: Iterator[int] | None = count()
         self._step: int | float = 0
         self._keeper = keeper
@@ -96,7 +97,7 @@ class Run:
         self._reread = reread
         self._strict = strict
         self._tracer = Tracer()
-        self._files: deque[Callable[[], None]] = deque()
+        self._files = Files(identity.dir, self.write)
         self._alert_calls: list[Callable[[records.Alert], Any]] = []
         self._set_summary: dict[str, Any] = {}
         self._finished: Delivery | None = None
@@ -209,34 +210,13 @@ class Run:
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
         """Keep a copy of a file or folder with the run; copied in the background."""
         source = Path(path)
-        target = f"artifacts/{_filename(name or source.stem)}"
-        if not source.is_dir():
-            target += _filename(source.suffix) if source.suffix else ""
-        step = self._joined(None)
-
-        def keep() -> None:
-            import shutil  # compression modules come with it
-
-            goal = self.identity.files / target
-            goal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if source.is_dir():
-                shutil.copytree(source, goal, dirs_exist_ok=True)
-            else:
-                shutil.copyfile(source, goal)
-            size = goal.stat().st_size
-            self.write(
-                records.File,
-                name=values.name(name or source.name),
-                path=f"files/{target}",
-                media=media,
-                size=size,
-                step=step,
-            )
-
         if not source.exists():
             self._failed("artifact", FileNotFoundError(f"there is no file {str(source)!r}"))
-        elif not self._inert:
-            self._later(keep)
+        elif self._inert:
+            self._refuse()
+        else:
+            self._files.copy(source, values.name(name or source.stem), media, self._joined(None))
+            self._wake()
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -378,7 +358,7 @@ class Run:
         journal.flush(timeout=max(0.1, min(5.0, deadline - time.monotonic())))
         self._end("the run has finished")
         last = records.Finish(
-            next(self._seq), self._clock.now(), state, redact_text(values.cut(reason, 2000)), journal.dropped
+            next(self._seq), self._clock.now(), state, redact_text(cut(reason, 2000)), journal.dropped
         )
         journal.close(last, timeout=max(0.1, min(5.0, deadline - time.monotonic())))
         undelivered = self.post.close(deadline - time.monotonic()) if self.post else {}
@@ -434,13 +414,10 @@ class Run:
             self.write(records.Spans, **batch)
 
     def _tend_files(self) -> None:
-        while self._files:
-            try:
-                self._files.popleft()()
-            except IndexError:
-                return
-            except Exception as error:
-                self._failed("keeping a file", error)
+        try:
+            self._files.tend()
+        except Exception as error:
+            self._failed("keeping a file", error)
 
     def _tend_device(self) -> float:
         if not self._waiting:
@@ -464,50 +441,27 @@ class Run:
         found = values.sort(metrics, waiting.holds if waiting is not None else _never)
         if found.later and waiting is not None:
             waiting.add(step, found.later)
-            if self._keeper is not None:
-                self._keeper.wake()
+            self._wake()
         for name, value in found.media.items():
             self._write_media(name, value, step)
         for name, text in found.texts.items():
             notes.once(
                 f"no number {self.id} {name}",
-                f"{name!r} is no number ({values.cut(text, 60)!r}); it is kept as text, the rest as it is",
+                f"{name!r} is no number ({cut(text, 60)!r}); it is kept as text, the rest as it is",
             )
             self.write(records.Text, name=name, text=text, step=step)
         return found.row
 
-    def _write_media(self, name: str, value: media.Media, step: int | float) -> None:
-        if isinstance(value, media.Text):
-            self.write(records.Text, name=name, text=values.cut(str(value.text)), step=step)
-        elif isinstance(value, media.Histogram):
-            self.write(records.Histogram, name=name, edges=value.edges, counts=value.counts, step=step)
-        elif isinstance(value, media.Matrix):
-            self.write(records.Matrix, name=name, values=value.values, step=step)
-        elif isinstance(value, media.Image):
-            self._write_image(name, value, step)
+    def _write_media(self, name: str, value: Media, step: int | float) -> None:
+        if not isinstance(value, Image):
+            self.write(value.kind, name=name, step=step, **value.fields())
+        elif self._inert:
+            self._refuse()
+        else:
+            self._files.image(name, value, step)
+            self._wake()
 
-    def _write_image(self, name: str, image: media.Image, step: int | float) -> None:
-        target = f"files/media/{next(self._pictures):08d}{media.SUFFIXES[image.media]}"
-
-        def keep() -> None:
-            goal = self.dir / target
-            goal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            goal.write_bytes(image.data)
-            self.write(
-                records.File,
-                name=name,
-                path=target,
-                media=image.media,
-                size=len(image.data),
-                caption=values.cut(image.caption),
-                step=step,
-            )
-
-        if not self._inert:
-            self._later(keep)
-
-    def _later(self, job: Callable[[], None]) -> None:
-        self._files.append(job)
+    def _wake(self) -> None:
         if self._keeper is not None:
             self._keeper.wake()
 
@@ -532,9 +486,9 @@ class Run:
         alert = records.Alert(
             next(self._seq),
             self._clock.now(),
-            values.cut(finding.title, 1000),
+            cut(finding.title, 1000),
             finding.level,
-            values.cut(finding.text),
+            cut(finding.text),
             rule,
             step,
             values.plain(finding.evidence),
@@ -574,7 +528,7 @@ class Run:
             self._journal.forget()
         self._tracer.enabled = False
         self._tracer.done.clear()
-        self._files.clear()
+        self._files.forget()
         self._finishing = threading.RLock()
         self._finished = self._finished or Delivery(True, {})
 
@@ -626,12 +580,3 @@ def _nowhere(_: Record) -> None:
 
 def _never(_: Any) -> bool:
     return False
-
-
-def _filename(text: str) -> str:
-    """A text as part of a file name: letters, digits, dot, dash and underscore."""
-    safe = "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in text)
-    return safe.lstrip(".")[:100] or "file" if not text.startswith(".") else "." + safe.lstrip(".")[:20]
-
-
-__all__ = ["ChiplogError", "Delivery", "Post", "Run", "ending", "inert"]

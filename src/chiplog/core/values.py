@@ -14,11 +14,10 @@ import msgspec
 
 from chiplog.core.media import Media
 from chiplog.core.records import Number, Record, Row
+from chiplog.core.texts import cut
 
 NUMBERS = frozenset((int, float))
-LONGEST_TEXT = 1 << 20  # characters
 DEEPEST = 32
-_MARK = " … [{:,} characters cut]"
 
 
 class Sorted(NamedTuple):
@@ -69,17 +68,6 @@ def text(value: Any) -> str:
         return cut(repr(value))
     except Exception as error:
         return f"<{type(value).__name__}: {type(error).__name__}>"
-
-
-def cut(string: str, longest: int = LONGEST_TEXT) -> str:
-    """A string of at most `longest` characters, the cut marked, with lone surrogates escaped."""
-    if len(string) > longest:
-        string = string[:longest] + _MARK.format(len(string) - longest)
-    try:
-        string.encode()
-    except UnicodeEncodeError:
-        string = string.encode("utf-8", "backslashreplace").decode()
-    return string
 
 
 def plain(value: Any, depth: int = 0) -> Any:

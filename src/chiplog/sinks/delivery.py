@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from chiplog.core import notes
+from chiplog.core.files import make_dir
 from chiplog.core.protocols import Sink
 from chiplog.core.records import AnyRecord
 from chiplog.core.run import Post
@@ -149,7 +150,7 @@ class Courier:
             return
         cursor = Cursor(self._tail.positions(), self.sink.state())  # type: ignore[attr-defined]
         if cursor != self._saved:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_dir(self._path.parent)
             write_whole(self._path, msgspec.json.encode(cursor))
             self._saved = cursor
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from chiplog.core.files import make_dir
 from chiplog.store import process
 
 RENEW = 10.0  # s
@@ -52,7 +53,7 @@ class Lease:
             self._path.unlink(missing_ok=True)
 
     def _take(self) -> bool:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_dir(self._path.parent)
         for _ in range(2):
             try:
                 fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

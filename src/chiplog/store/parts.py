@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chiplog.core import records
+from chiplog.core.files import make_dir
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout, lines
 from chiplog.store.columns import EMPTY, Column, Columns, Ints, from_text
@@ -183,7 +184,7 @@ def compact(run: Path, segment: Segment) -> bool:
     }
     groups = list(_points(columns, about))
     folder = run / layout.PARTS
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_dir(folder)
     for kind in KINDS:
         _publish(folder / f"{segment.stem}.{kind}.parquet", groups if kind == "points" else [tables[kind]], about)
     return True

@@ -1,0 +1,213 @@
+"""A character-level language model in numpy: embedding, two hidden layers, backward by hand, Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Floats = NDArray[np.floating[Any]]
+Tokens = NDArray[np.int64]
+Weights = dict[str, Floats]
+
+HELD_OUT_EVERY = 10  # paragraphs
+
+
+class Batch(NamedTuple):
+    """Contexts, one a row, and the character that follows each."""
+
+    contexts: Tokens
+    targets: Tokens
+
+
+class Corpus(NamedTuple):
+    """A text as numbers, every tenth paragraph held out for evaluation."""
+
+    alphabet: str
+    train: Tokens
+    held_out: Tokens
+
+    def encode(self, text: str) -> Tokens:
+        """A text as numbers; characters that the corpus does not know are left out."""
+        place = {char: number for number, char in enumerate(self.alphabet)}
+        return np.array([place[char] for char in text if char in place], dtype=np.int64)
+
+    def decode(self, tokens: Tokens) -> str:
+        return "".join(self.alphabet[token] for token in tokens)
+
+
+def read_corpus() -> Corpus:
+    """The text that the package ships."""
+    return split(files("chiplog.demo").joinpath("text.txt").read_text(encoding="utf-8"))
+
+
+def split(text: str) -> Corpus:
+    """A text as a corpus."""
+    paragraphs = text.strip().split("\n\n")
+    held_out = paragraphs[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
+    train = [paragraph for number, paragraph in enumerate(paragraphs, 1) if number % HELD_OUT_EVERY]
+    nothing = np.zeros(0, dtype=np.int64)
+    corpus = Corpus("".join(sorted(set(text))), nothing, nothing)
+    parts = (corpus.encode("\n\n".join(part)) for part in (train, held_out))
+    return Corpus(corpus.alphabet, *parts)
+
+
+def windows(tokens: Tokens, context: int) -> Batch:
+    """Every context of a text and what follows it."""
+    rows = np.lib.stride_tricks.sliding_window_view(tokens, context + 1)
+    return Batch(rows[:, :-1], rows[:, -1])
+
+
+def batches(tokens: Tokens, *, context: int, size: int, rng: np.random.Generator) -> Iterator[Batch]:
+    """Random contexts for ever; every place of the text comes once before any comes again."""
+    every = windows(tokens, context)
+    if len(every.targets) < size:
+        raise ValueError(f"a batch of {size} needs at least {size + context} characters, not {len(tokens)}")
+    while True:
+        order = rng.permutation(len(every.targets))
+        for start in range(0, len(order) - size + 1, size):
+            chosen = order[start : start + size]
+            yield Batch(every.contexts[chosen], every.targets[chosen])
+
+
+class Pass(NamedTuple):
+    """A forward pass: the loss in nats a character, and what the way back needs."""
+
+    loss: float
+    batch: Batch
+    inputs: Floats
+    first: Floats
+    second: Floats
+    chances: Floats
+
+
+class Model:
+    """The last `context` characters as embeddings, side by side, and two layers that guess the next one."""
+
+    def __init__(
+        self,
+        alphabet: int,
+        *,
+        context: int = 12,
+        embedding: int = 24,
+        hidden: int = 192,
+        rng: np.random.Generator,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        self.context = context
+
+        def draw(rows: int, columns: int, scale: float) -> Floats:
+            return (rng.standard_normal((rows, columns)) * scale).astype(dtype)
+
+        wide = context * embedding
+        self.weights: Weights = {
+            "embedding": draw(alphabet, embedding, 1.0),
+            "first": draw(wide, hidden, wide**-0.5),
+            "first_bias": np.zeros(hidden, dtype),
+            "second": draw(hidden, hidden, hidden**-0.5),
+            "second_bias": np.zeros(hidden, dtype),
+            # Near zero, so that the first loss is that of a model without an opinion: ln(alphabet).
+            "output": draw(hidden, alphabet, 0.1 * hidden**-0.5),
+            "output_bias": np.zeros(alphabet, dtype),
+        }
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return sum(weight.size for weight in self.weights.values())
+
+    def forward(self, batch: Batch) -> Pass:
+        """The mean loss of a batch."""
+        weights = self.weights
+        inputs = weights["embedding"][batch.contexts].reshape(len(batch.targets), -1)
+        first = np.tanh(inputs @ weights["first"] + weights["first_bias"])
+        second = np.tanh(first @ weights["second"] + weights["second_bias"]) + first
+        logits = second @ weights["output"] + weights["output_bias"]
+        chances = _softmax(logits)
+        true = chances[np.arange(len(batch.targets)), batch.targets]
+        loss = -np.log(np.maximum(true, np.finfo(true.dtype).tiny)).mean()
+        return Pass(float(loss), batch, inputs, first, second, chances)
+
+    def backward(self, done: Pass) -> Weights:
+        """The gradient of the loss, by weight."""
+        weights, (contexts, targets) = self.weights, done.batch
+        logits = done.chances.copy()
+        logits[np.arange(len(targets)), targets] -= 1
+        logits /= len(targets)
+        second = logits @ weights["output"].T
+        raw_second = second * (1 - (done.second - done.first) ** 2)
+        raw_first = (second + raw_second @ weights["second"].T) * (1 - done.first**2)
+        inputs = (raw_first @ weights["first"].T).reshape(*contexts.shape, -1)
+        return {
+            "embedding": _gather(contexts, inputs, len(weights["embedding"])),
+            "first": done.inputs.T @ raw_first,
+            "first_bias": raw_first.sum(axis=0),
+            "second": done.first.T @ raw_second,
+            "second_bias": raw_second.sum(axis=0),
+            "output": done.second.T @ logits,
+            "output_bias": logits.sum(axis=0),
+        }
+
+    def write(self, start: Tokens, length: int, *, rng: np.random.Generator, temperature: float = 0.6) -> Tokens:
+        """Go on from a text, one drawn character after another; returns what was added."""
+        if len(start) < self.context:
+            raise ValueError(f"the model goes on from at least {self.context} characters, not {len(start)}")
+        text = list(start)
+        for _ in range(length):
+            seen = Batch(np.array([text[-self.context :]]), np.zeros(1, dtype=np.int64))
+            chances = self.forward(seen).chances[0].astype(np.float64) ** (1 / temperature)
+            text.append(rng.choice(len(chances), p=chances / chances.sum()))
+        return np.array(text[len(start) :], dtype=np.int64)
+
+
+class Adam:
+    """Adam with decoupled weight decay on matrices (Loshchilov and Hutter, 2019), in place."""
+
+    BETAS = (0.9, 0.99)
+
+    def __init__(self, weights: Weights, *, decay: float = 0.0) -> None:
+        self._weights, self._decay = weights, decay
+        self._mean = {name: np.zeros_like(weight) for name, weight in weights.items()}
+        self._square = {name: np.zeros_like(weight) for name, weight in weights.items()}
+        self._count = 0
+
+    def step(self, gradient: Mapping[str, Floats], lr: float) -> None:
+        self._count += 1
+        slow, slower = self.BETAS
+        unbias = (1 - slower**self._count) ** 0.5
+        rate = lr / (1 - slow**self._count)
+        for name, weight in self._weights.items():
+            new, mean, square = gradient[name], self._mean[name], self._square[name]
+            mean += (1 - slow) * (new - mean)
+            square += (1 - slower) * (new * new - square)
+            if weight.ndim > 1:
+                np.multiply(weight, 1 - lr * self._decay, out=weight)
+            np.subtract(weight, rate * mean / (np.sqrt(square) / unbias + 1e-8), out=weight)
+
+
+def clip(gradient: Weights, limit: float) -> float:
+    """Shorten a gradient to a length, in place; returns the length it had."""
+    norm = float(np.sqrt(sum(float(np.vdot(part, part)) for part in gradient.values())))
+    if norm > limit:
+        for part in gradient.values():
+            np.multiply(part, limit / norm, out=part)
+    return norm
+
+
+def _softmax(logits: Floats) -> Floats:
+    grown = np.exp(logits - logits.max(axis=1, keepdims=True))
+    chances: Floats = grown / grown.sum(axis=1, keepdims=True)
+    return chances
+
+
+def _gather(contexts: Tokens, gradient: Floats, alphabet: int) -> Floats:
+    """The gradient of each character's embedding: the sum over the places where it stood."""
+    # A product with the one-hot matrix: several times faster than np.add.at.
+    places = contexts.reshape(-1)
+    hot = np.zeros((alphabet, len(places)), gradient.dtype)
+    hot[places, np.arange(len(places))] = 1
+    total: Floats = hot @ gradient.reshape(len(places), -1)
+    return total

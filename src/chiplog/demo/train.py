@@ -1,0 +1,188 @@
+"""`chiplog demo`: train the small model, record everything, and look at it.
+
+The part between `chiplog.init` and the end of its block is what a training script of your own looks like.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+import textwrap
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import quantiles
+from time import perf_counter
+from typing import NamedTuple, TextIO
+
+import numpy as np
+
+import chiplog
+from chiplog.core import records
+from chiplog.core.errors import ChiplogError
+from chiplog.core.media import Text
+from chiplog.core.notes import clean
+from chiplog.core.run import Run
+from chiplog.demo.model import Adam, Batch, Corpus, Model, batches, clip, read_corpus, windows
+from chiplog.store.reader import Stored
+from chiplog.views.terminal import line_plot
+
+PROMPT = "The captain looked at the sea and "
+SAMPLE = 200  # characters
+
+
+class Recipe(NamedTuple):
+    """What a demo run is made of; all of it is in the run's config."""
+
+    context: int = 12
+    embedding: int = 24
+    hidden: int = 192
+    batch: int = 512
+    lr: float = 4e-3
+    warmup: float = 0.04  # of the run
+    decay: float = 1.2  # strong: the text is short, and the model would learn it by heart
+    clip: float = 1.0
+    evals: int = 10
+    seed: int = 1
+
+
+def demo(
+    *,
+    dir: str | Path | None = None,
+    seconds: float = 20.0,
+    sinks: str | Sequence[object] = "console,csv",
+    out: TextIO | None = None,
+    width: int = 80,
+    colour: bool = False,
+    ascii: bool | None = None,
+) -> int:
+    """Train for about `seconds`, then show the loss, a sample and what to try next; returns the exit code.
+
+    An interrupt ends the training early and shows what there is.
+    """
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"the demo takes a number of seconds above zero, not {seconds!r}")
+    out = sys.stdout if out is None else out
+    plain = not _can_show("⠿┤×", out) if ascii is None else ascii
+    run, interrupted = _train(Recipe(), seconds, dir, sinks)
+    try:
+        stored = chiplog.read(run.dir)
+    except ChiplogError as error:
+        out.write(f"nothing to show: {error}\n")
+        return 1
+    out.write(_report(stored, named=dir is None, width=width, colour=colour, ascii=plain))
+    out.flush()
+    return 130 if interrupted else 0
+
+
+def _train(recipe: Recipe, seconds: float, dir: str | Path | None, sinks: str | Sequence[object]) -> tuple[Run, bool]:
+    began = perf_counter()
+    corpus = read_corpus()
+    time_of_step = _measure(recipe, corpus, min(1.0, 0.1 * seconds))
+    started = perf_counter()
+    left = max(0.1 * seconds, began + seconds - started)
+    # The rest is for evaluations; a whole number of steps lies between two of them.
+    steps = recipe.evals * max(1, int(0.85 * left / time_of_step / recipe.evals))
+    rng = np.random.default_rng(recipe.seed)
+    model = _new_model(recipe, corpus, rng)
+    adam = Adam(model.weights, decay=recipe.decay)
+    loader = batches(corpus.train, context=recipe.context, size=recipe.batch, rng=rng)
+    held_out = windows(corpus.held_out, recipe.context)
+    config = {**recipe._asdict(), "steps": steps, "seconds": seconds, "parameters": model.size}
+
+    run = chiplog.init(project="demo", config=config, sinks=sinks, dir=dir)
+    try:
+        with run:
+            run.event("dataset", split="train", tokens=len(corpus.train), alphabet=len(corpus.alphabet))
+            for step, batch in enumerate(run.steps(islice(loader, steps), tokens=recipe.batch, total=steps)):
+                late = (perf_counter() - started) / left
+                lr = _lr(recipe, max((step + 1) / steps, late))
+                with run.span("forward"):
+                    done = model.forward(batch)
+                with run.span("backward"):
+                    gradient = model.backward(done)
+                    norm = clip(gradient, recipe.clip)
+                with run.span("optimizer"):
+                    adam.step(gradient, lr)
+                run.log({"train/loss": done.loss, "train/grad_norm": norm, "train/lr": lr})
+                if step == 0 or (step + 1) % (steps // recipe.evals) == 0 or late >= 1:
+                    _evaluate(run, model, held_out, corpus, step)
+                if late >= 1:
+                    break
+    except KeyboardInterrupt:
+        return run, True
+    return run, False
+
+
+def _evaluate(run: Run, model: Model, held_out: Batch, corpus: Corpus, step: int) -> None:
+    with run.span("eval"):
+        loss = model.forward(held_out).loss
+        run.eval({"loss": loss, "tokens": len(held_out.targets)}, step=step)
+    with run.span("sample"):
+        rng = np.random.default_rng(step)
+        text = PROMPT + corpus.decode(model.write(corpus.encode(PROMPT), SAMPLE, rng=rng))
+        run.log({"sample": Text(text)}, step=step)
+        run.table("samples", [{"step": step, "loss": loss, "text": text}], step=step)
+
+
+def _measure(recipe: Recipe, corpus: Corpus, seconds: float) -> float:
+    """How long a step takes on this machine, from some steps of a model that nobody keeps."""
+    began = perf_counter()
+    rng = np.random.default_rng(recipe.seed)
+    model = _new_model(recipe, corpus, rng)
+    adam = Adam(model.weights)
+    times = []
+    for batch in batches(corpus.train, context=recipe.context, size=recipe.batch, rng=rng):
+        start = perf_counter()
+        gradient = model.backward(model.forward(batch))
+        clip(gradient, recipe.clip)
+        adam.step(gradient, recipe.lr)
+        times.append(perf_counter() - start)
+        if len(times) >= 8 and perf_counter() - began > seconds:
+            break
+    # Its better moments: too many steps end at the deadline, too few would end the show early.
+    return quantiles(times)[0]
+
+
+def _new_model(recipe: Recipe, corpus: Corpus, rng: np.random.Generator) -> Model:
+    context, embedding, hidden, *_ = recipe
+    return Model(len(corpus.alphabet), context=context, embedding=embedding, hidden=hidden, rng=rng)
+
+
+def _lr(recipe: Recipe, done: float) -> float:
+    """The learning rate after a share of the run: warm-up, then half a cosine down to a twentieth."""
+    if done < recipe.warmup:
+        return recipe.lr * done / recipe.warmup
+    return recipe.lr * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
+
+
+def _report(stored: Stored, *, named: bool, width: int, colour: bool, ascii: bool) -> str:
+    """The end of the demo, from nothing but the run directory."""
+    series = [stored.series(name) for name in ("train/loss", "eval/loss")]
+    curves = [(one.name, one.steps, one.values) for one in series]
+    title = "Loss in nats a character"
+    smooth = round(1 - 50 / max(100, len(series[0])), 2)
+    plot = line_plot(curves, width=width, height=14, title=title, colour=colour, ascii=ascii, smooth=smooth)
+    which = stored.id if named else shlex.quote(str(stored.path))
+    samples = [record.text for record in stored.records(kind="text") if isinstance(record, records.Text)]
+    lines = ["", plot, ""]
+    if samples:
+        text = textwrap.fill(clean(" ".join(samples[-1].split())), max(20, width - 4))
+        lines += ["The model wrote:", textwrap.indent(text, "  "), ""]
+    lines += [
+        f"The run is stored in {clean(str(stored.path))}",
+        "Try next:",
+        f"  chiplog show {which}",
+        f"  chiplog plot {which} train/grad_norm",
+        f"  chiplog export {which} --to csv",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _can_show(text: str, out: TextIO) -> bool:
+    try:
+        text.encode(getattr(out, "encoding", None) or "utf-8")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True

@@ -1,0 +1,65 @@
+"""Settings: where they come from, and what a mistake says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chiplog.core import settings
+from chiplog.core.errors import BadSetting
+
+
+def test_arguments_go_over_the_environment_over_the_file_over_the_defaults(tmp_path: Path) -> None:
+    """The nearest word counts."""
+    (tmp_path / "chiplog.toml").write_text('project = "file"\ndir = "file"\nname = "file"\n')
+    got = settings.load({"project": "argument"}, {"CHIPLOG_PROJECT": "env", "CHIPLOG_DIR": "env"}, tmp_path)
+    assert (got.project, got.dir, got.name, got.ranks) == ("argument", "env", "file", "main")
+
+
+def test_pyproject_is_read_too_from_any_folder_below(tmp_path: Path) -> None:
+    """`[tool.chiplog]` of the project one works in counts."""
+    (tmp_path / "pyproject.toml").write_text('[tool.chiplog]\nsinks = ["csv"]\n')
+    (tmp_path / "deep").mkdir()
+    assert settings.load({}, {}, tmp_path / "deep").sinks == ("csv",)
+
+
+def test_a_pyproject_without_us_is_passed_by(tmp_path: Path) -> None:
+    """The search goes on to the folder above."""
+    (tmp_path / "chiplog.toml").write_text('project = "above"\n')
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "pyproject.toml").write_text("[tool.other]\n")
+    assert settings.load({}, {}, tmp_path / "deep").project == "above"
+
+
+def test_environment_texts_become_what_they_mean(tmp_path: Path) -> None:
+    """Booleans, numbers and lists are read from text."""
+    got = settings.load({}, {"CHIPLOG_STRICT": "1", "CHIPLOG_SMOOTH": "0.9", "CHIPLOG_SINKS": "csv, jsonl"}, tmp_path)
+    assert (got.strict, got.smooth, got.sinks) == (True, 0.9, ("csv", "jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "words"),
+    [
+        ({"durabilty": "disk"}, {}, ["durabilty", "did you mean 'durability'", "project"]),
+        ({"durability": "always"}, {}, ["durability", "always", "'process', 'relaxed', 'disk'"]),
+        ({"smooth": "much"}, {}, ["smooth", "much"]),
+        ({}, {"CHIPLOG_RANKS": "some"}, ["the environment", "ranks", "some", "'main', 'all'"]),
+        ({}, {"CHIPLOG_PROJET": "x"}, ["projet", "did you mean 'project'"]),
+    ],
+)
+def test_a_mistake_names_the_key_the_value_and_the_choices(
+    arguments: dict[str, str], environ: dict[str, str], words: list[str], tmp_path: Path
+) -> None:
+    """One line is enough to mend it."""
+    with pytest.raises(BadSetting) as error:
+        settings.load(arguments, environ, tmp_path)
+    assert all(word in str(error.value) for word in words)
+    assert "\n" not in str(error.value)
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    """TOML that does not parse says which file."""
+    (tmp_path / "chiplog.toml").write_text("project = ")
+    with pytest.raises(BadSetting, match=r"chiplog\.toml is not valid TOML"):
+        settings.load({}, {}, tmp_path)

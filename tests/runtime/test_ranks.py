@@ -1,0 +1,38 @@
+"""Ranks and launches from the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from chiplog.runtime import ranks
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, (0, 1)),
+        ({"RANK": "2", "WORLD_SIZE": "8"}, (2, 8)),
+        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}, (1, 4)),
+        ({"PMI_RANK": "3", "PMI_SIZE": "4"}, (3, 4)),
+        ({"SLURM_PROCID": "5", "SLURM_NTASKS": "6"}, (5, 6)),
+        ({"RANK": "x", "WORLD_SIZE": "8", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, (1, 2)),
+        ({"SLURM_PROCID": "5"}, (0, 1)),
+    ],
+)
+def test_the_launcher_is_understood(environ: dict[str, str], expected: tuple[int, int]) -> None:
+    """torchrun, Open MPI, PMI, Slurm; half a statement is none."""
+    assert ranks.detect(environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, None),
+        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "SLURM_RESTART_COUNT": "1"}, "7-2-1"),
+        ({"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "a", "MASTER_PORT": "5"}, "a-5"),
+        ({"TORCHELASTIC_RUN_ID": "abc", "TORCHELASTIC_RESTART_COUNT": "3"}, "abc-3"),
+    ],
+)
+def test_a_launch_is_what_all_its_processes_share(environ: dict[str, str], expected: str | None) -> None:
+    """The job, its step and its restarts; or the place they meet."""
+    assert ranks.launch_id(environ) == expected

@@ -1,0 +1,169 @@
+"""Parts: a compacted run says the same as its journal."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+import chiplog
+from chiplog.store import columns, layout, parts
+
+
+def compact(run: Path) -> int:
+    return sum(parts.compact(run, segment) for segment in layout.segments(run))
+
+
+VALUES = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 2**70, -(2**63), 2**53 + 1, True, False, 0.1, 7]
+
+
+def test_every_value_is_the_same_from_parquet_as_from_the_journal(tmp_path: Path) -> None:
+    """NaN, infinities, -0.0, subnormals, long integers and booleans round-trip exactly."""
+    with chiplog.init("p", sinks="none", dir=tmp_path) as run:
+        for number, value in enumerate(VALUES):
+            run.log({"x": value}, step=number)
+    live = chiplog.read(run.dir).series("x").exact
+    assert compact(run.dir) == 1
+    packed = chiplog.read(run.dir).series("x").exact
+    assert repr(live) == repr(packed)
+    for got, value in zip(packed, VALUES, strict=True):
+        assert got == value or (got != got and value != value)
+        assert math.copysign(1, got) == math.copysign(1, value) or value != value
+        assert isinstance(got, bool) == isinstance(value, bool)
+
+
+def test_steps_of_any_kind_survive(tmp_path: Path) -> None:
+    """Repeated, going back, negative and fractional steps are kept, in the order they came."""
+    steps = [3, 3, 1, -5, 0.5, 10]
+    with chiplog.init("p", sinks="none", dir=tmp_path) as run:
+        for number, step in enumerate(steps):
+            run.log({"x": number}, step=step)
+    compact(run.dir)
+    series = chiplog.read(run.dir).series("x")
+    assert series.steps.tolist() == steps and series.values.tolist() == list(range(6))
+
+
+def test_a_part_and_the_tail_beyond_it_are_one(tmp_path: Path) -> None:
+    """A segment may be compacted at any time; what comes later is read from the journal."""
+    run = chiplog.init("p", sinks="none", dir=tmp_path)
+    for step in range(100):
+        run.log({"x": step, "y": -step}, step=step)
+    compact(run.dir)
+    for step in range(100, 150):
+        run.log({"x": step}, step=step)
+    stored = chiplog.read(run.dir)
+    assert stored.series("x").values.tolist() == list(range(150))
+    assert len(stored.series("y")) == 100
+    assert len(np.unique(stored.series("x").times)) == 150
+    run.finish()
+    assert stored.series("x").times.dtype == "datetime64[ns]"
+    assert stored.missing == {} and stored.damage == []
+    assert stored.summary["x"] == 149 and stored.summary["y"] == -99
+
+
+def test_names_small_and_large_are_found_in_their_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names share a row group until they have enough points for one of their own."""
+    monkeypatch.setattr(parts, "OWN_GROUP", 64)
+    monkeypatch.setattr(parts, "GROUP", 100)
+    with chiplog.init("p", sinks="none", dir=tmp_path) as run:
+        for step in range(250):
+            run.log({"big": step, **({f"small/{step}": step} if step < 90 else {})}, step=step)
+    compact(run.dir)
+    stored = chiplog.read(run.dir)
+    assert stored.series("big").values.tolist() == list(range(250))
+    for step in range(90):
+        assert stored.series(f"small/{step}").values.tolist() == [step]
+    assert len(stored.series("none such")) == 0
+
+
+def test_compacting_twice_changes_nothing(tmp_path: Path) -> None:
+    """The first part wins."""
+    with chiplog.init("p", sinks="none", dir=tmp_path) as run:
+        run.log({"x": 1})
+    assert compact(run.dir) == 1
+    before = {path: path.stat().st_mtime_ns for path in (run.dir / "parts").iterdir()}
+    assert compact(run.dir) == 0
+    assert {path: path.stat().st_mtime_ns for path in (run.dir / "parts").iterdir()} == before
+    assert all(not path.name.startswith(".") for path in before), "nothing is left aside"
+
+
+def test_records_events_and_spans_are_the_same_when_compacted(tmp_path: Path) -> None:
+    """Kinds, spans and tables do not depend on where they are read from."""
+    with chiplog.init("p", sinks="none", dir=tmp_path) as run:
+        run.event("gpu", id=0, power=350)
+        run.table("t", [{"a": 1, "b": "x"}])
+        run.eval({"loss": 1.5}, step=3)
+        with run.span("outer", tags={"k": 1}), run.span("inner"):
+            pass
+
+    def look() -> list[object]:
+        stored = chiplog.read(run.dir)
+        kinds = [list(stored.records(kind)) for kind in ("event", "table", "eval", "attempt", "finish", "step")]
+        return [*kinds, stored.spans(), stored.summary, stored.config, sorted(stored.names())]
+
+    before = look()
+    compact(run.dir)
+    assert look() == before
+
+
+def test_a_damaged_part_is_passed_over_for_the_journal(tmp_path: Path) -> None:
+    """Parts are derived; the journal is the truth."""
+    with chiplog.init("p", sinks="none", dir=tmp_path) as run:
+        run.log({"x": 1})
+    compact(run.dir)
+    next((run.dir / "parts").glob("*.points.parquet")).write_bytes(b"PAR1 nonsense")
+    assert chiplog.read(run.dir).series("x").values.tolist() == [1]
+
+
+def test_a_pruned_segment_is_read_from_its_compressed_form(tmp_path: Path) -> None:
+    """Records are all there after the text is gone."""
+    with chiplog.init("p", sinks="none", dir=tmp_path) as run:
+        for step in range(1000):
+            run.log({"x": step}, step=step)
+    before = list(chiplog.read(run.dir).records())
+    compact(run.dir)
+    segment = layout.segments(run.dir)[0]
+    assert parts.prune(run.dir, segment)
+    assert not (run.dir / "journal" / segment.filename).exists()
+    stored = chiplog.read(run.dir)
+    assert list(stored.records()) == before
+    assert stored.state == "finished" and len(stored.series("x")) == 1000
+    assert not parts.prune(run.dir, segment)
+
+
+def test_a_segment_that_has_grown_since_is_not_pruned(tmp_path: Path) -> None:
+    """Only what a part covers whole may go."""
+    run = chiplog.init("p", sinks="none", dir=tmp_path)
+    run.log({"x": 1})
+    compact(run.dir)
+    run.log({"x": 2})
+    assert not parts.prune(run.dir, layout.segments(run.dir)[0])
+
+
+def test_many_runs_open_in_duckdb_with_one_glob(tmp_path: Path) -> None:
+    """Parts are ordinary Parquet, with the run's identity in the path."""
+    for number in range(3):
+        with chiplog.init("p", sinks="none", dir=tmp_path, id=f"run-{number}") as run:
+            for step in range(10):
+                run.log({"loss": number + step / 10}, step=step)
+        compact(run.dir)
+    rows = duckdb.sql(
+        f"""SELECT split_part(filename, '/', -3) AS run, max(value) AS worst
+            FROM read_parquet('{tmp_path}/*/*/parts/*.points.parquet', filename = true)
+            WHERE name = 'loss' GROUP BY run ORDER BY run"""
+    ).fetchall()
+    assert rows == [("run-0", 0.9), ("run-1", 1.9), ("run-2", 2.9)]
+
+
+def test_exact_is_written_only_where_a_double_is_not_enough() -> None:
+    """Ordinary integers and floats need no text."""
+    assert [columns.exact_text(value) for value in (1, 0.1, 2**53, 2**53 + 1, True)] == [
+        None,
+        None,
+        None,
+        str(2**53 + 1),
+        "true",
+    ]

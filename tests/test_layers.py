@@ -1,0 +1,98 @@
+"""Who may import whom: the table of docs/design.md, held as data."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import chiplog
+
+SOURCE = Path(chiplog.__file__).parent
+
+# Each layer may import those behind it. Siblings do not import each other, but for views.
+LAYERS = [
+    {"cli", "commands", "__main__", "frontends", "integrations", "demo"},
+    {"__init__"},
+    {"assembly", "views"},
+    {"sinks", "probes", "runtime"},
+    {"store"},
+    {"metrics"},
+    {"core", "version"},
+]
+TOGETHER = {"views", "commands", "cli", "__main__", "demo"}  # parts of one thing, which may import each other
+ENVIRONMENT = {"assembly", "cli", "commands", "frontends", "integrations"}  # who may read os.environ
+
+
+def layer_of(part: str) -> int:
+    return next(number for number, layer in enumerate(LAYERS) if part in layer)
+
+
+def arrows() -> set[tuple[str, str, str]]:
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        mine = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "chiplog":
+                names = [node.module] if "." in node.module else [f"chiplog.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names if alias.name.split(".")[0] == "chiplog"]
+            for name in names:
+                parts = name.split(".")
+                theirs = parts[1] if len(parts) > 1 else "__init__"
+                if not (SOURCE / theirs).is_dir() and not (SOURCE / f"{theirs}.py").exists():
+                    theirs = "__init__"
+                found.add((mine, theirs, str(path.relative_to(SOURCE))))
+    return found
+
+
+def test_imports_point_only_downwards() -> None:
+    """A new arrow against the flow fails here."""
+    wrong = [
+        f"{path}: {mine} → {theirs}"
+        for mine, theirs, path in sorted(arrows())
+        if mine != theirs and not (mine in TOGETHER and theirs in TOGETHER) and layer_of(theirs) <= layer_of(mine)
+    ]
+    assert wrong == []
+
+
+def test_every_part_has_a_layer() -> None:
+    """A new folder must find its place in the table."""
+    parts = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    known = set().union(*LAYERS) | {"__pycache__", "py.typed"}
+    assert parts - known == set()
+
+
+def test_the_environment_is_read_at_the_door_only() -> None:
+    """Everybody else takes a mapping."""
+    readers = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if "os.environ" in path.read_text() or "getenv" in path.read_text()
+    }
+    assert {reader for reader in readers if reader.split("/")[0].removesuffix(".py") not in ENVIRONMENT} == set()
+
+
+def test_importing_chiplog_imports_nothing_heavy() -> None:
+    """Writing a run needs msgspec and the standard library."""
+    code = (
+        "import sys, chiplog, tempfile\n"
+        "run = chiplog.init('p', sinks='console,csv,jsonl,json,memory', dir=tempfile.mkdtemp())\n"
+        "run.log({'loss': 1.0}); run.eval({'loss': 1.0}); run.finish()\n"
+        "print(','.join(sorted({name.split('.')[0] for name in sys.modules})))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split(","))
+    assert loaded & {"numpy", "pyarrow", "torch", "jax", "pandas", "polars", "xarray", "wandb"} == set()
+
+
+def test_the_public_names_are_these() -> None:
+    """Others rely on them; adding one is a decision."""
+    assert sorted(chiplog.__all__) == [
+        "ChiplogError", "Delivery", "Histogram", "Image", "Matrix", "Run", "Series", "Stored", "Text", "__version__",
+        "attach", "finish", "init", "log", "read", "run", "runs",
+    ]  # fmt: skip
+    for name in chiplog.__all__:
+        getattr(chiplog, name)
