@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from chiplog.assembly import attach, finish, init, log, read, runs
 
 if TYPE_CHECKING:
+    from chiplog.core.ending import Delivery
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
-    from chiplog.core.run import Delivery, Run
+    from chiplog.core.run import Run
     from chiplog.store.reader import Stored
     from chiplog.store.series import Series
     from chiplog.version import VERSION as __version__
@@ -30,7 +31,7 @@ _WHERE = {
     "Matrix": "core.media",
     "Image": "core.media",
     "Run": "core.run",
-    "Delivery": "core.run",
+    "Delivery": "core.ending",
     "Stored": "store.reader",
     "Series": "store.series",
 }

@@ -18,6 +18,7 @@ import msgspec
 
 from chiplog.core import notes, records, run, settings, values
 from chiplog.core.clock import Clock
+from chiplog.core.ending import Delivery
 from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound, Unwritable
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
@@ -110,9 +111,9 @@ def log(metrics: Mapping[str, Any], step: int | float | None = None) -> records.
     return current().log(metrics, step)
 
 
-def finish(timeout: float = 30) -> run.Delivery:
+def finish(timeout: float = 30) -> Delivery:
     """`Run.finish` on the current run; nothing when there is none."""
-    return run.current.finish(timeout) if run.current is not None else run.Delivery(True, {})
+    return run.current.finish(timeout) if run.current is not None else Delivery(True, {})
 
 
 def read(which: str | Path = "latest", *, dir: str | Path | None = None) -> Stored:
@@ -127,7 +128,7 @@ def runs(dir: str | Path | None = None, project: str | None = None) -> list[Stor
 
 def runs_dir(dir: str | Path | None = None) -> Path:
     """Where runs are kept: the argument, `CHIPLOG_DIR`, the settings file, or `runs`."""
-    return Path(dir) if dir is not None else Path(settings.load({}, os.environ, Path.cwd()).dir)
+    return Path(settings.load({}, os.environ, Path.cwd()).dir if dir is None else dir).expanduser()
 
 
 def _split_sinks(sinks: str | Iterable[Any] | None) -> tuple[Any, list[Any]]:
@@ -169,7 +170,7 @@ def _make(
         project,
         run_id,
         path,
-        chosen.name or run_id,
+        chosen.name or manifest.load(path).name,
         _launch(chosen, mine.world, environ),
         chosen.tags,
         *mine,

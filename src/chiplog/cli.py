@@ -1,4 +1,4 @@
-"""The command line: `chiplog VERB ...` or `python -m chiplog VERB ...`. Only the arguments; the verbs are in `commands`."""
+"""The command line, `chiplog` or `python -m chiplog`: only the arguments; the verbs are in `commands`."""
 
 from __future__ import annotations
 
@@ -76,15 +76,14 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"chiplog {VERSION}")
-    top.add_argument("--dir", metavar="DIR", help="where the runs are (default: CHIPLOG_DIR, the settings file, or runs)")
+    top.add_argument("--dir", metavar="DIR", help="where the runs are (default: CHIPLOG_DIR, settings, or runs)")
     anywhere = argparse.ArgumentParser(add_help=False)
     anywhere.add_argument("--dir", metavar="DIR", default=argparse.SUPPRESS, help="where the runs are")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     def verb(name: str, words: str, example: str) -> argparse.ArgumentParser:
-        return verbs.add_parser(
-            name, help=words, description=f"{words[0].upper()}{words[1:]}.", epilog=f"example: {example}", parents=[anywhere]
-        )
+        about = f"{words[0].upper()}{words[1:]}."
+        return verbs.add_parser(name, help=words, description=about, epilog=f"example: {example}", parents=[anywhere])
 
     _looking(verb)
     _taking(verb)
@@ -111,7 +110,7 @@ def _looking(verb: _Verb) -> None:
 
     plot = verb("plot", "draw series in the terminal", "chiplog plot latest 'train/*' --log")
     _takes_run(plot, "RUN[,RUN...]")
-    plot.add_argument("names", nargs="*", metavar="NAME", help="a series, or a pattern such as 'train/*' (default: the losses)")
+    plot.add_argument("names", nargs="*", metavar="NAME", help="a series or a pattern (default: the losses)")
     plot.add_argument("--log", action="store_true", help="a logarithmic scale")
     plot.add_argument("--smooth", type=_weight, metavar="W", help="the weight of the past, 0 to 1, such as 0.9")
     plot.add_argument("--width", type=_whole, metavar="N", help="columns (default: the terminal's)")
@@ -135,7 +134,7 @@ def _keeping(verb: _Verb) -> None:
     """The verbs that look after runs."""
     compact = verb("compact", "turn closed journals into Parquet", "chiplog compact latest --prune")
     compact.add_argument("runs", nargs="*", metavar="RUN", help="the runs (default: all)")
-    compact.add_argument("--prune", action="store_true", help="also compress the journals that are finished and delivered")
+    compact.add_argument("--prune", action="store_true", help="also compress what is finished and delivered")
     compact.add_argument("--quiet", action="store_true", help="say nothing but what went wrong")
 
     doctor = verb("doctor", "check the installation, the directory and a run", "chiplog doctor latest")

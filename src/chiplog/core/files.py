@@ -12,7 +12,7 @@ from chiplog.core import records
 from chiplog.core.media import SUFFIXES, Image
 from chiplog.core.texts import cut
 
-Write = Callable[..., None]  # (kind of record, **fields)
+Write = Callable[..., object]  # (kind of record, **fields)
 
 
 class Files:

@@ -216,7 +216,7 @@ def fields(record: AnyRecord) -> dict[str, Plain]:
     return plain
 
 
-_NO_POINTS = frozenset(("config", "environment", "summary", "gap"))
+_NO_POINTS = frozenset(("config", "environment", "summary", "gap", "plan"))
 
 
 def _leaves(prefix: str, data: Mapping[str, Plain]) -> Iterator[tuple[str, Number]]:

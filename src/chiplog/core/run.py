@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -18,8 +17,10 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from chiplog.core import notes, records, values
+from chiplog.core import forks, notes, records, values
+from chiplog.core.alarm import Alarm, Call
 from chiplog.core.clock import Clock
+from chiplog.core.ending import Delivery, ending
 from chiplog.core.errors import UnknownSink
 from chiplog.core.files import Files
 from chiplog.core.identity import Identity
@@ -40,18 +41,6 @@ SPANS_EVERY = 0.5  # s
 POLL_DEVICE = 0.02  # s between looks at values that are still on a device
 
 current: Run | None = None  # what `chiplog.log` writes to
-_alive: weakref.WeakSet[Run] = weakref.WeakSet()
-
-
-class Delivery(NamedTuple):
-    """What `finish` achieved: true when every sink has everything; `missing` says what is not delivered, by sink."""
-
-    complete: bool
-    missing: dict[str, str]
-    lost: int = 0  # records the disk did not take
-
-    def __bool__(self) -> bool:
-        return self.complete
 
 
 class Post(NamedTuple):
@@ -98,7 +87,7 @@ class Run:
         self._strict = strict
         self._tracer = Tracer()
         self._files = Files(identity.dir, self.write)
-        self._alert_calls: list[Callable[[records.Alert], Any]] = []
+        self._alarm = Alarm(self.write, self._failed)
         self._set_summary: dict[str, Any] = {}
         self._finished: Delivery | None = None
         self._finishing = threading.RLock()
@@ -109,7 +98,7 @@ class Run:
         self._at_finish: list[Callable[[], None]] = []
         if journal is None:
             self._tracer.enabled = False
-        _watch_forks(self)
+        forks.watch(self)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -145,9 +134,7 @@ class Run:
         if self._inert:
             return self._refuse(row)
         self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row))  # type: ignore[arg-type]
-        for rule in self._rules:
-            if (finding := rule(row, step)) is not None:
-                self._found(rule, finding, step)
+        self._judge(row, step)
         return row
 
     def eval(self, metrics: Mapping[str, Any], step: int | float | None = None) -> Row:
@@ -159,9 +146,7 @@ class Run:
             )
             short: dict[str, Any] = {name.removeprefix("eval/"): value for name, value in row.items()}
             self.write(records.Eval, step=step, metrics=short)
-            for rule in self._rules:
-                if (finding := rule(row, step)) is not None:
-                    self._found(rule, finding, step)
+            self._judge(row, step)
             return short
         except Exception as error:
             return self._failed("eval", error)
@@ -200,11 +185,11 @@ class Run:
         if level not in records.LEVELS:
             self._failed("alert", ValueError(f"no alert level {level!r}; there are: {', '.join(records.LEVELS)}"))
             level = "warn"
-        self._raise_alert(Finding(str(title), level, str(text), evidence), "", self._joined(step))
+        self._alarm.ring(Finding(str(title), level, str(text), evidence), "", self._joined(step))
 
-    def on_alert(self, call: Callable[[records.Alert], Any]) -> Callable[[records.Alert], Any]:
+    def on_alert(self, call: Call) -> Call:
         """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""
-        self._alert_calls.append(call)
+        self._alarm.calls.append(call)
         return call
 
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
@@ -428,12 +413,14 @@ class Run:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def write(self, kind: type[Record], /, **fields: Any) -> None:
-        """Append a record of any kind; for what has no method of its own."""
+    def write(self, kind: type[Record], /, **fields: Any) -> Record | None:
+        """Append a record of any kind and return it; for what has no method of its own."""
         if self._inert:
             self._refuse()
-            return
-        self._append(kind(next(self._seq), self._clock.now(), **fields))
+            return None
+        record = kind(next(self._seq), self._clock.now(), **fields)
+        self._append(record)
+        return record
 
     def _sort(self, metrics: Mapping[str, Any], step: int | float) -> Row:
         """The numbers of a row; what else is in it goes its own way."""
@@ -476,29 +463,10 @@ class Run:
             raise TypeError(f"a step is a number, not {step!r}")
         return int(number) if isinstance(number, bool) else number
 
-    def _found(self, rule: Rule, finding: Finding, step: int | float) -> None:
-        self._raise_alert(finding, getattr(rule, "name", type(rule).__name__), step)
-
-    def _raise_alert(self, finding: Finding, rule: str, step: int | float) -> None:
-        if self._inert:
-            self._refuse()
-            return
-        alert = records.Alert(
-            next(self._seq),
-            self._clock.now(),
-            cut(finding.title, 1000),
-            finding.level,
-            cut(finding.text),
-            rule,
-            step,
-            values.plain(finding.evidence),
-        )
-        self._append(alert)
-        for call in self._alert_calls:
-            try:
-                call(alert)
-            except Exception as error:
-                self._failed("on_alert", error)
+    def _judge(self, row: Row, step: int | float) -> None:
+        for rule in self._rules:
+            if (finding := rule(row, step)) is not None:
+                self._alarm.ring(finding, getattr(rule, "name", type(rule).__name__), step)
 
     def _config_changed(self, changed: Mapping[str, Any]) -> None:
         self.write(records.Event, name="config", data=redact(values.plain(changed)))
@@ -521,7 +489,7 @@ class Run:
             )
         return row or {}
 
-    def _forked(self) -> None:
+    def forked(self) -> None:
         """In a forked child: the run belongs to the parent."""
         if self._journal is not None and not self._inert:
             self._end(f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own")
@@ -548,30 +516,6 @@ def inert(identity: Identity, reason: str = "this is a copy of the run in anothe
     if reason:
         run._inert_reason = f"{reason}; chiplog.attach({str(identity.dir)!r}) opens a journal of its own"
     return run
-
-
-def ending(error: BaseException | None) -> tuple[str, str]:
-    """How a run ended, from the exception that ended it."""
-    if error is None or isinstance(error, (SystemExit, GeneratorExit)):
-        return "finished", ""
-    reason = f"{type(error).__name__}: {error}"
-    return ("interrupted" if isinstance(error, KeyboardInterrupt) else "failed"), reason
-
-
-def _watch_forks(run: Run) -> None:
-    global _watching
-    _alive.add(run)
-    if not _watching and hasattr(os, "register_at_fork"):
-        _watching = True
-        os.register_at_fork(after_in_child=_let_go_of_all)
-
-
-_watching = False
-
-
-def _let_go_of_all() -> None:
-    for run in list(_alive):
-        run._forked()
 
 
 def _nowhere(_: Record) -> None:

@@ -12,12 +12,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from chiplog.core import notes
 from chiplog.core.media import Media
-from chiplog.core.records import Number, Record, Row
+from chiplog.core.records import Eval, Number, Record, Row, Step
 from chiplog.core.texts import cut
 
 NUMBERS = frozenset((int, float))
 DEEPEST = 32
+MOST = (
+    1 << 14
+)  # mappings and lists inside one value; beyond that it is one that holds itself, or others many times over
+_TOO_LONG = 10**4300  # Python and many others refuse to read a longer integer as text
+_CONTAINERS = (Mapping, list, tuple, set, frozenset)
 
 
 class Sorted(NamedTuple):
@@ -32,7 +38,7 @@ class Sorted(NamedTuple):
 def sort(metrics: Mapping[Any, Any], on_device: Callable[[Any], bool]) -> Sorted:
     """Sort a row of anything; never raises, whatever the values' own methods do."""
     found = Sorted({}, {}, {}, {})
-    _sort(found, "", metrics, on_device, 0)
+    _sort(found, "", metrics, on_device, (id(metrics),), [MOST])
     return found
 
 
@@ -41,10 +47,10 @@ def number(value: Any) -> Number | None:
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value)
+        return int(value) if -_TOO_LONG < value < _TOO_LONG else None
     if isinstance(value, float):
         return float(value)
-    if isinstance(value, (str, bytes, bytearray, list, tuple, set, Mapping)) or value is None:
+    if isinstance(value, (str, bytes, bytearray, *_CONTAINERS)) or value is None:
         return None
     item = getattr(value, "item", None)  # numpy, torch, jax, cupy, tensorflow: arrays of one element
     if item is not None and hasattr(value, "dtype"):
@@ -53,7 +59,9 @@ def number(value: Any) -> Number | None:
         got = item()
         return float(got) if type(got) is type(value) else number(got)
     if hasattr(type(value), "__float__") and not isinstance(value, complex):
-        return float(value)
+        double = float(value)
+        if double - double == 0 or not hasattr(value, "is_finite") or not value.is_finite():
+            return double  # a Decimal beyond all doubles is no infinity
     return None
 
 
@@ -65,35 +73,16 @@ def text(value: Any) -> str:
         shape = getattr(value, "shape", None)
         if shape is not None:
             return _summary(value, tuple(shape))
-        return cut(repr(value))
+        if isinstance(value, int) and number(value) is None:
+            return f"<an integer of {value.bit_length():,} bits>"
+        return cut(repr(plain(value) if isinstance(value, _CONTAINERS) else value))
     except Exception as error:
         return f"<{type(value).__name__}: {type(error).__name__}>"
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def plain(value: Any) -> Any:
     """A value as JSON can say it, for events, tables and configs: numbers and strings as they are, the rest as text."""
-    if value is None or type(value) in (bool, int, float):
-        return value
-    if isinstance(value, str):
-        return cut(str(value))
-    if depth > DEEPEST:
-        return "…"
-    try:
-        if isinstance(value, Mapping):
-            return {name(key): plain(item, depth + 1) for key, item in value.items()}
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return [plain(item, depth + 1) for item in value]
-        if isinstance(value, (msgspec.Struct,)) or hasattr(value, "__dataclass_fields__"):
-            return plain(msgspec.to_builtins(value, enc_hook=text), depth + 1)
-        got = number(value)
-        if got is not None:
-            return got
-        tolist = getattr(value, "tolist", None)
-        if tolist is not None and _elements(value) <= 65_536:
-            return plain(tolist(), depth + 1)
-    except Exception:
-        pass
-    return text(value)
+    return _plain(value, 0, [MOST])
 
 
 def name(key: Any) -> str:
@@ -106,6 +95,12 @@ def name(key: Any) -> str:
 def sayable(record: Record) -> Record:
     """A record that JSON refused, with every name and value made sayable."""
     fields = {field: plain(getattr(record, field)) for field in record.__struct_fields__}
+    if isinstance(record, (Step, Eval)):  # their values are numbers, and nothing else
+        for key in [key for key, value in fields["metrics"].items() if isinstance(value, str)]:
+            notes.once(
+                f"unsayable {key}",
+                f"{key!r} is {fields['metrics'].pop(key)} and cannot be kept; the rest of the row is",
+            )
     return type(record)(**fields)
 
 
@@ -140,15 +135,28 @@ def _shorten(value: Any) -> Any:
     return value
 
 
-def _sort(found: Sorted, prefix: str, metrics: Mapping[Any, Any], on_device: Callable[[Any], bool], depth: int) -> None:
+def _sort(
+    found: Sorted,
+    prefix: str,
+    metrics: Mapping[Any, Any],
+    on_device: Callable[[Any], bool],
+    inside: tuple[int, ...],
+    left: list[int],
+) -> None:
     for key, value in metrics.items():
         full = prefix + name(key)
-        if type(value) in NUMBERS:
+        if type(value) is float:
             found.row[full] = value
             continue
         try:
-            if isinstance(value, Mapping) and depth < DEEPEST:
-                _sort(found, full + "/", value, on_device, depth + 1)
+            if isinstance(value, Mapping):
+                left[0] -= 1
+                if left[0] < 0 or len(inside) > DEEPEST or id(value) in inside:
+                    found.texts["…"] = (
+                        f"{full} and the like are left out: too many mappings in mappings, or one in itself"
+                    )
+                else:
+                    _sort(found, full + "/", value, on_device, (*inside, id(value)), left)
             elif isinstance(value, Media):
                 found.media[full] = value
             elif on_device(value):
@@ -159,6 +167,33 @@ def _sort(found: Sorted, prefix: str, metrics: Mapping[Any, Any], on_device: Cal
                 found.texts[full] = text(value)
         except Exception as error:
             found.texts[full] = f"<{type(value).__name__}: {type(error).__name__}: {text(str(error))}>"
+
+
+def _plain(value: Any, depth: int, left: list[int]) -> Any:
+    if value is None or type(value) in (bool, float):
+        return value
+    if isinstance(value, str):
+        return cut(str(value))
+    left[0] -= isinstance(value, _CONTAINERS)
+    if depth > DEEPEST or left[0] < 0:
+        return "…"
+    try:
+        if isinstance(value, Mapping):
+            return {name(key): _plain(item, depth + 1, left) for key, item in value.items()}
+        if isinstance(value, _CONTAINERS):
+            return [_plain(item, depth + 1, left) for item in value]
+        if isinstance(value, msgspec.Struct) or hasattr(value, "__dataclass_fields__"):
+            return _plain(msgspec.to_builtins(value, enc_hook=text), depth + 1, left)
+        got = number(value)
+        if got is not None:
+            return got
+        tolist = getattr(value, "tolist", None)
+        if tolist is not None and _elements(value) <= 65_536:
+            return _plain(tolist(), depth + 1, left)
+    except Exception as error:
+        if isinstance(value, _CONTAINERS):
+            return f"<{type(value).__name__}: {type(error).__name__}>"
+    return text(value)
 
 
 def _elements(value: Any) -> int:

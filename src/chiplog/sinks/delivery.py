@@ -28,6 +28,7 @@ from chiplog.store.manifest import write_whole
 from chiplog.store.tail import Tail
 
 POLL = 0.2  # s between looks at the journal
+IDLE = 0.5  # s without a record before a sink is told so, with an empty batch
 SAVE = 1.0  # s between writes of a cursor
 BACK_OFF = (0.5, 30.0)  # s: first and longest pause after an error
 
@@ -56,7 +57,7 @@ class Courier:
         self._closing = False
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._work, name=f"chiplog-{name}", daemon=True)
-        self._idle = True
+        self._heard = 0.0  # when the last batch came; 0 when the sink has been told that nothing more has
         self.state = "ok"
         self.delivered = 0
         self.errors = 0
@@ -112,11 +113,12 @@ class Courier:
         if self._tail is None:
             self._tail = self._begin()
         batch = self._batch = self._batch or self._tail.read()
-        if batch or not self._idle:
+        now = time.monotonic()
+        if batch or (self._heard and (self._closing or now - self._heard > IDLE)):
             self.sink.write(batch)
             self._batch = []
+            self._heard = now if batch else 0.0
             self.delivered += len(batch)
-            self._idle = not batch
             self.state, self.last_error = "ok", ""
         if self._closing and not batch:
             self.sink.close()
@@ -136,12 +138,12 @@ class Courier:
             return Tail(self._run, rank=rank, attempt=attempt)
         try:
             self._saved = msgspec.json.decode(self._path.read_bytes(), type=Cursor)
-            self.sink.restore(self._saved.state)  # type: ignore[attr-defined]
         except FileNotFoundError:
-            self._saved = Cursor({}, self.sink.state())  # type: ignore[attr-defined]
+            self._store(Cursor({}, self.sink.state()))  # type: ignore[attr-defined]  # before anything is written
         except (OSError, msgspec.MsgspecError) as error:
             notes.say(f"the position of sink {self.name!r} cannot be read ({error}); it begins anew")
-            self._saved = Cursor({}, self.sink.state())  # type: ignore[attr-defined]
+            self._store(Cursor({}, {}))
+        self.sink.restore(self._saved.state)  # type: ignore[attr-defined]
         return Tail(self._run, rank=rank, positions=self._saved.positions)
 
     def _save(self) -> None:
@@ -150,9 +152,12 @@ class Courier:
             return
         cursor = Cursor(self._tail.positions(), self.sink.state())  # type: ignore[attr-defined]
         if cursor != self._saved:
-            make_dir(self._path.parent)
-            write_whole(self._path, msgspec.json.encode(cursor))
-            self._saved = cursor
+            self._store(cursor)
+
+    def _store(self, cursor: Cursor) -> None:
+        make_dir(self._path.parent)
+        write_whole(self._path, msgspec.json.encode(cursor))
+        self._saved = cursor
 
     def _trouble(self, error: BaseException) -> float:
         self.errors += 1
@@ -168,14 +173,9 @@ class Courier:
 
     def _go_back(self) -> None:
         """Undo what the sink did since its state was stored, so that those batches can be tried again."""
-        if not self._keeps or self._tail is None:
-            return
-        try:
-            self.sink.restore(self._saved.state)  # type: ignore[attr-defined]
-        except BaseException as error:
-            self.last_error = f"{type(error).__name__}: {error}"
-        self._batch = []
-        self._tail = Tail(self._run, rank=self._first.rank, positions=self._saved.positions)
+        if self._keeps:
+            self._batch = []
+            self._tail = None  # so that the next turn begins with the stored cursor
 
 
 def deliver(run: Path, segment: layout.Segment, sinks: Mapping[str, Sink]) -> Post:

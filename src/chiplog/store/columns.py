@@ -41,6 +41,8 @@ class Columns:
         self._times: list[int] = []
         self.first_step: Number | None = None
         self.first_seq = -1
+        self.last_step: Number | None = None
+        self.last_seq = -1
 
     def feed(self, record: AnyRecord) -> None:
         self._seqs.append(record.seq)
@@ -50,6 +52,8 @@ class Columns:
             names, values, step = tuple(metrics), tuple(metrics.values()), record.step
             if self.first_step is None or record.seq < self.first_seq:
                 self.first_step, self.first_seq = step, record.seq
+            if record.seq > self.last_seq:
+                self.last_step, self.last_seq = step, record.seq
         else:
             pairs = list(records.points(record))
             if not pairs:

@@ -137,7 +137,8 @@ class _Stream:
                 self.end = max(self.end, part.about.last_time)
                 for record in part.rows("attempt"):
                     self._begin(record)
-            scanner = Scanner(run / layout.JOURNAL / segment.filename, part.about.covers if part else 0)
+            path = run / layout.JOURNAL / segment.filename
+            scanner = part.beyond(path) if part is not None else Scanner(path)
             self._tails[segment.number] = scanner, Columns()
         scanner, columns = self._tails[segment.number]
         for record in scanner.read():

@@ -17,7 +17,10 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+import msgspec
+
 from chiplog.core import notes, records, values
+from chiplog.core.files import make_dir
 from chiplog.core.records import Record, Step
 from chiplog.store import layout
 from chiplog.store.layout import Segment
@@ -105,7 +108,7 @@ class Journal:
             self._beat()
         if self._failing:
             return RETRY
-        return RELAXED if self.durability == "relaxed" else 1.0
+        return 1.0 if self._direct else RELAXED
 
     def flush(self, *, fsync: bool = False, timeout: float = 30.0) -> bool:
         """True when every record so far is with the operating system, or with `fsync` on the disk."""
@@ -120,8 +123,9 @@ class Journal:
         return not self._dropped
 
     def close(self, last: Record | None = None, timeout: float = 5.0) -> None:
-        """Write the tail and the last record, out of the reserve if the disk is full. The descriptor stays until the
-        journal is garbage, since another thread may be about to write."""
+        """Write the tail and the last record. On a full disk that one and the newest of the tail go where the reserve was;
+        the others are given up, and counted in it. The descriptor stays until the journal is garbage: another thread
+        may be about to write."""
         if self._closed:
             return
         self._closed, self._room = True, 0
@@ -131,11 +135,13 @@ class Journal:
             reserve.unlink(missing_ok=True)
         except OSError:
             pass
+        self._give_up(all_but=RESERVE_BYTES // 2)
         if last is not None:
+            if self._dropped and isinstance(last, records.Finish):
+                last = msgspec.structs.replace(last, missing=self._dropped)
             self._tail.appendleft(_line(last))  # first, so that it finds room; `seq` orders
         self._drain(timeout)
-        self._count_dropped(sum(1 for item in self._tail if item != b""))
-        self._tail.clear()
+        self._give_up()
         try:
             os.fdatasync(self._fd)
         except OSError:
@@ -165,6 +171,19 @@ class Journal:
         if (type(item) is not Step or len(item.metrics) > 10) and (places := _weigh(item) >> 10):
             tail.extend([b""] * places)  # a heavy record takes a place for every KiB
 
+    def _give_up(self, all_but: int = 0) -> None:
+        """Drop what waits, but for the newest `all_but` bytes, and count it."""
+        left: deque[Record | bytes] = deque()
+        while self._tail:
+            item = self._tail.pop()
+            line = item if isinstance(item, bytes) else _line(item)
+            all_but -= len(line)
+            if all_but >= 0:
+                left.appendleft(line)
+            elif line:
+                self._count_dropped(1)
+        self._tail.extend(left)
+
     def _count_dropped(self, records: int) -> None:
         with self._counting:
             self._dropped += records
@@ -180,7 +199,7 @@ class Journal:
         if not self._draining.acquire(timeout=timeout):
             return False
         try:
-            quick = True
+            quick = self._direct  # with nothing to write, nothing is learnt of the disk
             chunk = 64 << 10  # little at first: it is the test whether the callers may write again
             while self._tail:
                 lines = self._take(chunk)
@@ -291,22 +310,35 @@ class Journal:
                 f"{self._path} was deleted while the run goes on; it is being written anew",
             )
             make_dir(self.run / layout.JOURNAL)
-        new = create(self.run, segment)
+        new, old = create(self.run, segment), os.dup(self._fd)
         try:
-            offset = 0
-            while offset < keep and (data := os.pread(self._fd, 1 << 20, offset)):
-                offset += os.write(new, data)
-            os.fdatasync(self._fd)
+            copied = _copy(old, new, 0) if keep else 0
+            os.fdatasync(old)
             os.dup2(new, self._fd, inheritable=False)
             self.segment = segment
+            if keep:
+                time.sleep(0.01)  # for a writer that is just in the old file
+                _copy(old, new, copied)
+        except OSError:
+            if keep and not os.path.sameopenfile(new, self._fd):
+                os.unlink(self.run / layout.JOURNAL / segment.filename)  # so that it can be tried again
+            raise
         finally:
             os.close(new)
+            os.close(old)
 
 
 def create(run: Path, segment: Segment) -> int:
     """Make a segment; fails if it is there. Readable too, so that a deleted one can be saved."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     return os.open(run / layout.JOURNAL / segment.filename, flags, 0o600)
+
+
+def _copy(source: int, target: int, offset: int) -> int:
+    """Append a file's bytes from `offset` on to another; return where they end."""
+    while data := os.pread(source, 1 << 20, offset):
+        offset += os.write(target, data)
+    return offset
 
 
 def open_attempt(run: Path, rank: int) -> tuple[Segment, int]:
@@ -322,10 +354,6 @@ def open_attempt(run: Path, rank: int) -> tuple[Segment, int]:
         _reserve(run / layout.JOURNAL / f"r{rank:05d}.reserve")
         return segment, fd
     raise AssertionError("unreachable")
-
-
-def make_dir(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def default_durability(path: Path, mounts: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ CHUNK = 4 << 20
 
 _SEAL = re.compile(rb',"crc":(0|[1-9][0-9]{0,9})\}')
 _START = b'{"log":"'
+_FAR = 2**63  # `seq` and `time` are 64-bit integers; nothing of ours writes others
 
 
 class Damage(NamedTuple):
@@ -49,9 +50,10 @@ def unseal(line: bytes) -> AnyRecord | None:
     if at < 0 or not (match := _SEAL.fullmatch(line, at)) or crc32(line[:at]) != int(match[1]):
         return None
     try:
-        return records.decode(line)
+        record = records.decode(line)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
+    return record if -_FAR <= record.seq < _FAR and -_FAR <= record.time < _FAR else None
 
 
 class Scanner:
@@ -60,8 +62,9 @@ class Scanner:
     `damage` lists what could not be read so far; `offset` is the first byte not yet consumed.
     """
 
-    def __init__(self, path: Path, offset: int = 0) -> None:
+    def __init__(self, path: Path, offset: int = 0, *, ended: bool = False) -> None:
         self.path = path
+        self._ended = ended  # a compressed segment that has been read to its end: it never grows
         self.offset = offset
         self.damage: list[Damage] = []
         self._skipping: int | None = None  # where a line began that is too long to be ours
@@ -73,6 +76,8 @@ class Scanner:
 
     def read_at(self, limit: int | None = None) -> Iterator[tuple[int, AnyRecord]]:
         """As `read`, with the byte behind each record's line."""
+        if self._ended:
+            return
         began = self.offset
         try:
             with _open(self.path, began) as file:
@@ -81,6 +86,7 @@ class Scanner:
                     rest = yield from self._lines(rest + data if rest else data)
                     if limit is not None and self.offset - began >= limit:
                         return
+            self._ended = located(self.path) != self.path
         except FileNotFoundError:
             return
         except OSError as error:
@@ -132,14 +138,16 @@ class Scanner:
         while at >= 0:
             following = line.find(_START, at + 1)
             stop = len(line) if following < 0 else following
-            found = None
+            crc, summed = 0, at
             for match in _SEAL.finditer(line, at, stop):
-                found = unseal(line[at : match.end()])
-                if found is not None:
-                    if at > good:
-                        self._note(begin + good, begin + at, _reason(line[good:at]))
-                    good = match.end()
-                    yield found
+                crc, summed = crc32(line[summed : match.start()], crc), match.start()
+                if crc == int(match[1]):
+                    found = unseal(line[at : match.end()])
+                    if found is not None:
+                        if at > good:
+                            self._note(begin + good, begin + at, _reason(line[good:at]))
+                        good = match.end()
+                        yield found
                     break
             at = following
         if good < len(line):

@@ -66,6 +66,7 @@ class About(msgspec.Struct):
     last_seq: int
     first_step: int | float | None = None
     first_seq: int = -1
+    last_step: int | float | None = None
     damage: list[tuple[int, int, str]] = []
     names: dict[str, Name] = {}
 
@@ -87,6 +88,10 @@ class Part:
         self._stem = run / layout.PARTS / segment.stem
         self._points = pq.ParquetFile(self._file("points"))
         self.about = msgspec.json.decode(self._points.schema_arrow.metadata[b"chiplog"], type=About)
+
+    def beyond(self, path: Path) -> lines.Scanner:
+        """A scanner for what the segment holds beyond this part; one that was pruned holds nothing more."""
+        return lines.Scanner(path, self.about.covers, ended=lines.located(path) != path)
 
     def names(self) -> list[str]:
         return list(self.about.names)
@@ -175,6 +180,7 @@ def compact(run: Path, segment: Segment) -> bool:
         last_seq,
         columns.first_step,
         columns.first_seq,
+        columns.last_step,
         [(damage.start, damage.end, damage.reason) for damage in scanner.damage],
     )
     tables = {

@@ -227,7 +227,7 @@ class Stored:
         """Every segment as its part, if it has one, and a scanner for what lies beyond."""
         for segment in layout.segments(self.path):
             part = self._part(segment)
-            yield segment, part, self._scan(segment, part.about.covers if part else 0)
+            yield segment, part, self._beyond(segment, part)
 
     def _part(self, segment: Segment) -> Part | None:
         if segment not in self._parts and layout.has_part(self.path, segment):
@@ -244,10 +244,12 @@ class Stored:
         part = self._part(segment) if kind not in (None, "step", "spans") else None
         if part is not None:
             yield from part.rows(kind)
-        yield from self._scan(segment, part.about.covers if part else 0).read()
+        yield from self._beyond(segment, part).read()
 
-    def _scan(self, segment: Segment, offset: int = 0) -> Scanner:
-        return Scanner(self.path / layout.JOURNAL / segment.filename, offset)
+    def _beyond(self, segment: Segment, part: Part | None) -> Scanner:
+        """A scanner for what a segment holds beyond its part."""
+        path = self.path / layout.JOURNAL / segment.filename
+        return part.beyond(path) if part is not None else Scanner(path)
 
     def _events(self, name: str) -> Iterator[Event]:
         for record in self.records("event", rank=self._main_rank()):
@@ -275,6 +277,13 @@ def last_values(path: Path) -> Mapping[str, Any]:
     newest = [segment for segment in layout.segments(path) if segment.rank == 0][-1:]
     for segment in newest:
         file = path / layout.JOURNAL / segment.filename
+        if not file.exists() and layout.has_part(path, segment):  # pruned
+            from chiplog.store import parts
+
+            if (part := parts.load(path, segment)) is not None:
+                found.update((name, value) for name, _, value in part.last())
+                found["step"] = part.about.last_step
+            continue
         try:
             size = file.stat().st_size
         except OSError:

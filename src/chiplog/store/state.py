@@ -55,7 +55,7 @@ def _attempt(run: Path, segments: list[Segment]) -> AttemptState:
     first, newest = segments[0], segments[-1]
     start = _beginning(lines.located(run / layout.JOURNAL / first.filename))
     path = lines.located(run / layout.JOURNAL / newest.filename)
-    last, finish = _ending(path)
+    last, finish = _ending(path) if path.suffix != ".zst" else _packed_ending(run, newest)
     try:
         beat = path.stat().st_mtime
     except OSError:
@@ -92,7 +92,7 @@ def _ending(path: Path) -> tuple[AnyRecord | None, records.Finish | None]:
         return None, None
     last, finish = None, None
     for look in (NEAR, END, 1 << 20):
-        scanner = lines.Scanner(path, max(0, size - look) if path.suffix != ".zst" else 0)
+        scanner = lines.Scanner(path, max(0, size - look))
         for record in scanner.read():
             if last is None or record.seq >= last.seq:
                 last = record
@@ -100,4 +100,16 @@ def _ending(path: Path) -> tuple[AnyRecord | None, records.Finish | None]:
                 finish = record
         if finish is not None or size <= look or (last is not None and look >= END):
             break
+    return last, finish
+
+
+def _packed_ending(run: Path, segment: Segment) -> tuple[AnyRecord | None, records.Finish | None]:
+    """The same of a segment that was pruned, from its part: decompressing it would take a second."""
+    from chiplog.store import parts  # a journal that is not compressed is read without pyarrow
+
+    part = parts.load(run, segment)
+    last = finish = None
+    for record in part.rows() if part is not None else ():
+        last = record
+        finish = record if isinstance(record, records.Finish) else finish
     return last, finish

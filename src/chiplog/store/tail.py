@@ -9,7 +9,7 @@ from pathlib import Path
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout
 from chiplog.store.layout import Segment
-from chiplog.store.lines import Damage, Scanner
+from chiplog.store.lines import Damage, Scanner, located
 
 Positions = dict[str, tuple[int, int]]  # by rank and attempt, "r00000-a01": (segment, byte)
 BATCH = 1 << 20  # bytes of journal to a batch
@@ -94,7 +94,7 @@ class _Stream:
         batch += self._scanner.read(limit)
         if not batch:
             following = self._segment._replace(number=self._segment.number + 1)
-            if (self._folder / following.filename).exists():
+            if located(self._folder / following.filename).exists():
                 self._damage += self._before.damage if self._before else []
                 self._before = self._scanner
                 self._segment = following

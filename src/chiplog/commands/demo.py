@@ -1,0 +1,31 @@
+"""`chiplog demo`: train a small language model, as an example."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+
+from chiplog.core.errors import BadSetting
+from chiplog.sinks.console import Console
+
+RATE = 2.0  # lines a second, so that a person can follow
+
+
+def run(args: Namespace) -> int:
+    if not 0 < args.seconds < float("inf"):
+        raise BadSetting(f"--seconds {args.seconds:g}: give a number of seconds above zero")
+    # Threads that share out matrices as small as these only wait for each other; numpy reads this when it is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from chiplog.demo.train import demo
+
+    screen = args.screen
+    width = min(screen.width, 120)
+    return demo(
+        dir=args.dir,
+        seconds=args.seconds,
+        sinks=["csv", Console(sys.stdout, environ=args.environ, width=width, rate=RATE)],
+        width=width,
+        colour=screen.colour,
+        ascii=screen.ascii,
+    )

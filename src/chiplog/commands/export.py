@@ -1,0 +1,73 @@
+"""`chiplog export`: a run as CSV, Parquet or JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+
+from chiplog.core.errors import BadSetting
+from chiplog.store import index
+from chiplog.store.reader import Stored
+from chiplog.views import export, units
+
+PATIENCE = 0.5  # s before progress is shown
+
+
+def run(args: Namespace) -> int:
+    stored = Stored(index.find(args.run, args.root))
+    if args.output == "-":
+        _to_stdout(stored, args.to)
+        return 0
+    path = Path(args.output or f"{stored.path.name}.{args.to}")
+    if path.is_dir():
+        path = path / f"{stored.path.name}.{args.to}"
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        _write(stored, args.to, aside)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    print(f"{path}  {units.size(path.stat().st_size)}")
+    return 0
+
+
+def _to_stdout(stored: Stored, to: str) -> None:
+    if to == "parquet":
+        raise BadSetting("Parquet cannot be written to a pipe: give a file with -o PATH")
+    writer = export.to_csv if to == "csv" else export.to_json
+    writer(stored, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+def _write(stored: Stored, to: str, path: Path) -> None:
+    if to == "parquet":
+        export.to_parquet(stored, path)
+        return
+    writer = export.to_csv if to == "csv" else export.to_json
+    with path.open("wb") as out, _Progress() as progress:
+        writer(stored, out, progress.show)
+
+
+class _Progress:
+    """A percentage on a terminal, for work that takes long."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._shown = False
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def show(self, done: float) -> None:
+        if sys.stderr.isatty() and time.monotonic() - self._began > PATIENCE:
+            self._shown = True
+            sys.stderr.write(f"\r{done:4.0%}")
+            sys.stderr.flush()

@@ -1,0 +1,220 @@
+"""Everything that `show` and `doctor` tell of a run, gathered in one pass over its parts and journals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from chiplog.core import records
+from chiplog.core.records import AnyRecord, Number
+from chiplog.store import layout, lines, manifest, state
+from chiplog.store.layout import Segment
+from chiplog.store.lines import Damage, Scanner
+from chiplog.store.state import AttemptState
+from chiplog.store.tail import Tail, stream_key
+
+if TYPE_CHECKING:
+    from chiplog.store.parts import Part
+
+Range = tuple[int, int]  # first and last
+
+
+class Stream:
+    """What one rank wrote in one attempt."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.first: Number | None = None  # steps, as they were logged
+        self.last: Number | None = None
+        self._first_seq: int | None = None
+        self._ranges: list[Range] = []
+
+    def feed(self, record: AnyRecord) -> None:
+        self.records += 1
+        self.add_seq(record.seq)
+        if isinstance(record, (records.Step, records.Eval)):
+            self.last = record.step
+            self.begin(record.step, record.seq)
+
+    def begin(self, step: Number | None, seq: int) -> None:
+        """A row that may be the first."""
+        if step is not None and (self._first_seq is None or seq < self._first_seq):
+            self.first, self._first_seq = step, seq
+
+    def add_seq(self, seq: int) -> None:
+        if self._ranges and self._ranges[-1][1] + 1 == seq:
+            self._ranges[-1] = self._ranges[-1][0], seq
+        else:
+            self._ranges.append((seq, seq))
+
+    @property
+    def missing(self) -> list[Range]:
+        """The ranges of `seq` from 0 to the last one that nobody has seen."""
+        holes, expected = [], 0
+        for first, last in sorted(self._ranges):
+            if first > expected:
+                holes.append((expected, first - 1))
+            expected = max(expected, last + 1)
+        return holes
+
+
+class Cursor(msgspec.Struct):
+    """How far a sink has come."""
+
+    name: str
+    lag: int  # bytes of journal
+    positions: dict[str, tuple[int, int]] = {}
+    trouble: str = ""
+
+    def needs(self, segment: Segment, size: int) -> bool:
+        """Whether the sink has yet to read some of a segment; a sink reads the ranks it has begun with."""
+        ranks = {int(key[1:].partition("-")[0]) for key in self.positions} or {0}
+        if self.trouble or segment.rank not in ranks:
+            return bool(self.trouble)
+        number, byte = self.positions.get(stream_key(segment), (0, 0))
+        return number < segment.number or (number == segment.number and byte < size)
+
+
+class Survey:
+    """A run as it is now."""
+
+    def __init__(self, path: Path) -> None:
+        about = manifest.load(path)
+        self.path = path
+        self.segments = layout.segments(path)
+        self.attempts = state.attempts(path)
+        self.cursors = cursors(path)
+        self.config: dict[str, Any] = dict(about.config)
+        self.environment: dict[str, Any] = dict(about.environment)
+        self.evals: list[records.Eval] = []
+        self.alerts: list[records.Alert] = []
+        self.files: list[records.File] = []
+        self.streams: dict[str, Stream] = {}
+        self.damage: list[Damage] = []
+        self.torn: list[Damage] = []
+        for segment in self.segments:
+            self._read(segment)
+
+    def stream(self, attempt: AttemptState) -> Stream:
+        return self.streams.get(stream_key(Segment(attempt.rank, attempt.attempt, 0))) or Stream()
+
+    @property
+    def missing(self) -> dict[str, list[Range]]:
+        """Ranges of `seq` that were given out and not kept, by rank and attempt."""
+        holes = {key: stream.missing for key, stream in self.streams.items()}
+        return {key: ranges for key, ranges in holes.items() if ranges}
+
+    @property
+    def running(self) -> bool:
+        return any(attempt.state == "running" for attempt in self.attempts)
+
+    @property
+    def state(self) -> str:
+        """What the main rank does."""
+        main = [one for one in self.attempts if one.rank == self.segments[0].rank]
+        return "running" if any(one.state == "running" for one in main) else main[-1].state if main else "empty"
+
+    def _read(self, segment: Segment) -> None:
+        stream = self.streams.setdefault(stream_key(segment), Stream())
+        part = _part(self.path, segment)
+        if part is not None:
+            self._read_part(part, segment, stream)
+            if _packed(self.path, segment):  # only what its part covers is ever compressed
+                return
+        scanner = Scanner(self.path / layout.JOURNAL / segment.filename, part.about.covers if part else 0)
+        for record in scanner.read():
+            stream.feed(record)
+            self._keep(record)
+        self.damage += scanner.damage
+        if (torn := scanner.torn()) is not None and not self._live(segment):
+            self.torn.append(torn)
+
+    def _read_part(self, part: Part, segment: Segment, stream: Stream) -> None:
+        stream.records += part.about.records
+        stream.begin(part.about.first_step, part.about.first_seq)
+        for seq in part.clock[0].tolist():
+            stream.add_seq(seq)
+        for record in part.rows():
+            self._keep(record)
+        self.damage += [Damage(segment.filename, *damage) for damage in part.about.damage]
+        stream.last = _last_step(part) if part.about.names else stream.last
+
+    def _keep(self, record: AnyRecord) -> None:
+        if isinstance(record, records.Eval):
+            self.evals.append(record)
+        elif isinstance(record, records.Alert):
+            self.alerts.append(record)
+        elif isinstance(record, records.File):
+            self.files.append(record)
+        elif isinstance(record, records.Event) and record.name == "config":
+            self.config.update(record.data)
+        elif isinstance(record, records.Event) and record.name == "environment":
+            self.environment = record.data
+
+    def _live(self, segment: Segment) -> bool:
+        """Whether a write may be under way at the end of a segment."""
+        of_stream = [one for one in self.segments if stream_key(one) == stream_key(segment)]
+        return segment == of_stream[-1] and any(
+            attempt.state == "running" and (attempt.rank, attempt.attempt) == (segment.rank, segment.attempt)
+            for attempt in self.attempts
+        )
+
+
+def cursors(path: Path) -> list[Cursor]:
+    """The positions of all sinks that keep one."""
+    found = []
+    for file in sorted((path / layout.CURSORS).glob("[!.]*.json")):
+        try:
+            positions = msgspec.json.decode(file.read_bytes(), type=_Positions).positions
+        except (OSError, msgspec.MsgspecError) as error:
+            found.append(Cursor(file.stem, 0, trouble=f"cannot be read: {error}"))
+            continue
+        ranks = {int(key[1:].partition("-")[0]) for key in positions if key[1:6].isdecimal()} or {0}
+        lag = sum(Tail(path, rank=rank, positions=positions).lag() for rank in ranks)
+        found.append(Cursor(file.stem, lag, positions))
+    return found
+
+
+def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[AttemptState, AttemptState]]:
+    """Pairs of attempts of different launches that were written at the same time; one pair for two launches."""
+    lives = [(one, one.start.time, _end(one, now)) for one in attempts if one.start is not None]
+    found = {
+        frozenset((one.launch, other.launch)): (one, other) if one.attempt <= other.attempt else (other, one)
+        for at, (one, start, end) in enumerate(lives)
+        for other, begun, ended in lives[at + 1 :]
+        if one.launch != other.launch and start < ended and begun < end
+    }
+    return list(found.values())
+
+
+class _Positions(msgspec.Struct):
+    positions: dict[str, tuple[int, int]] = {}
+
+
+def _end(attempt: AttemptState, now: int) -> int:
+    return now if attempt.state == "running" else attempt.last.time if attempt.last else 0
+
+
+def _part(path: Path, segment: Segment) -> Part | None:
+    if not layout.has_part(path, segment):
+        return None
+    try:
+        from chiplog.store import parts  # a journal is read without pyarrow
+    except ImportError:
+        return None
+    return parts.load(path, segment)
+
+
+def _last_step(part: Part) -> Number:
+    """The step of the newest point in a part."""
+    name, _ = max(part.about.names.items(), key=lambda item: item[1].last_seq)
+    column = part.column(name)
+    step: Number = column.steps[column.seqs.argmax()].item()
+    return step
+
+
+def _packed(path: Path, segment: Segment) -> bool:
+    return lines.located(path / layout.JOURNAL / segment.filename).suffix == ".zst"

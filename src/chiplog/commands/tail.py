@@ -1,0 +1,137 @@
+"""`chiplog tail`: a run as it is written, in the lines of the console."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from chiplog.core import records
+from chiplog.core.notes import clean
+from chiplog.core.records import AnyRecord
+from chiplog.sinks.console import RATE, Console
+from chiplog.store import index, layout, manifest
+from chiplog.store.lines import Scanner
+from chiplog.store.reader import Stored
+from chiplog.store.tail import Positions, Tail, stream_key
+
+POLL = 0.2  # s between looks
+LOOKS = (64 << 10, 4 << 20)  # bytes from the end in which the last records are sought first
+WIPE = "\r\x1b[K"
+BEGINNING = 200  # records in which a plan of the run is sought
+
+
+def run(args: Namespace) -> int:
+    stored = Stored(index.find(args.run, args.root))
+    out = _Pipe(sys.stdout)
+    rate = None if args.once else max(RATE, args.n)
+    width = None if out.terminal else args.screen.width
+    config = manifest.load(stored.path).config
+    console = Console(cast(TextIO, out), environ=args.environ, width=width, rate=rate, config=config)
+    newest, tail = _newest(stored.path, args.n)
+    try:
+        console.write([*_plan(stored.path), *newest])
+        for batch in _follow(stored, tail) if not args.once else ([],):
+            console.write(batch)
+            if out.broken:
+                raise BrokenPipeError
+    finally:
+        out.end("")
+    if (state := stored.state) != "running":
+        out.end(f"== {clean(state)}\n")
+    return 0
+
+
+def _newest(path: Path, wanted: int) -> tuple[list[AnyRecord], Tail]:
+    """The last records that have a line, and the tail that goes on behind them."""
+    main = min((segment.rank for segment in layout.segments(path)), default=0)
+    for look in (*LOOKS, None):
+        tail = Tail(path, rank=main, positions=None if look is None else _near_end(path, look))
+        found = [record for record in _all(tail) if _has_line(record)]
+        if len(found) >= wanted:
+            break
+    found.sort(key=lambda record: record.time)
+    return found[max(0, len(found) - wanted) :], tail
+
+
+def _near_end(path: Path, look: int) -> Positions:
+    """Positions at most `look` bytes before the end of each journal; the line that is hit there is passed over."""
+    found: Positions = {}
+    for segment in layout.segments(path):
+        try:
+            size = (path / layout.JOURNAL / segment.filename).stat().st_size
+        except OSError:
+            size = 0  # it is compressed, and so nobody writes to it
+        found[stream_key(segment)] = segment.number, max(0, size - look)
+    return found
+
+
+def _all(tail: Tail) -> Iterator[AnyRecord]:
+    while batch := tail.read():
+        yield from batch
+
+
+def _has_line(record: AnyRecord) -> bool:
+    return isinstance(record, (records.Step, records.Eval, records.Alert)) or (
+        isinstance(record, records.Event) and record.name == "dataset"
+    )
+
+
+def _plan(path: Path) -> list[AnyRecord]:
+    """What the newest attempt said of its length when it began."""
+    first = [segment for segment in layout.segments(path) if segment.number == 0][-1:]
+    return [
+        record
+        for segment in first
+        for record in islice(Scanner(path / layout.JOURNAL / segment.filename).read(), BEGINNING)
+        if isinstance(record, records.Event) and record.name == "plan"
+    ]
+
+
+def _follow(stored: Stored, tail: Tail) -> Iterator[list[AnyRecord]]:
+    """As `Stored.follow`, from where `tail` is, by batch; an empty one when nothing has come."""
+    ended = False
+    while True:
+        batch = tail.read()
+        yield batch
+        if not batch:
+            if ended:
+                return
+            ended = stored.state not in ("running", "empty")
+            if ended:
+                tail.look()
+            else:
+                time.sleep(POLL)
+
+
+class _Pipe:
+    """A stream that remembers that nobody reads it any more, since the console would go on in silence."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.broken = False
+        self.terminal = stream.isatty()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+        except BrokenPipeError:
+            self.broken = True
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self.broken = True
+
+    def end(self, text: str) -> None:
+        """Write the last words, over the progress bar if there is one."""
+        self.write((WIPE if self.terminal else "") + text)
+        self.flush()

@@ -1,0 +1,37 @@
+"""Alerts: recorded, and told to those who asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from chiplog.core import records, values
+from chiplog.core.protocols import Finding
+from chiplog.core.texts import cut
+
+Call = Callable[[records.Alert], Any]
+
+
+class Alarm:
+    """Turns findings into alert records and calls the listeners, on the thread that found it."""
+
+    def __init__(self, write: Callable[..., records.Record | None], failed: Callable[[str, Exception], Any]) -> None:
+        self._write, self._failed = write, failed
+        self.calls: list[Call] = []
+
+    def ring(self, finding: Finding, rule: str, step: int | float) -> None:
+        alert = self._write(
+            records.Alert,
+            title=cut(finding.title, 1000),
+            level=finding.level,
+            text=cut(finding.text),
+            rule=rule,
+            step=step,
+            evidence=values.plain(finding.evidence),
+        )
+        if isinstance(alert, records.Alert):
+            for call in self.calls:
+                try:
+                    call(alert)
+                except Exception as error:
+                    self._failed("on_alert", error)

@@ -1,0 +1,220 @@
+"""The console: one line a step for the person who watches."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from chiplog.core import notes
+from chiplog.core.identity import Identity
+from chiplog.core.records import Alert, AnyRecord, Attempt, Eval, Event, Finish, Plain, Step
+from chiplog.sinks import layouts
+from chiplog.sinks.course import Course
+from chiplog.sinks.layouts import Cell, Column, Layout, Line, cut, duration, paint
+from chiplog.sinks.rows import Row, Rows
+
+RATE = 20.0  # step lines in a second
+SECOND = 1_000_000_000  # ns
+WIDTH = 120  # where there is no terminal to ask
+LONGEST = 500  # characters of an alert
+BAR = 30  # characters
+
+_DATASET = layouts.DEFAULT._replace(quiet=frozenset(), before_rest=" ")
+_LEVELS = {"info": "34", "warn": "33", "error": "1;31"}
+
+
+def open_sink(identity: Identity, environ: Mapping[str, str]) -> Console:
+    return Console(sys.stdout, environ=environ, config=identity.config, place=str(identity.dir))
+
+
+class Console:
+    """Writes a run to a text stream as it goes: steps, evals, alerts, and a progress bar on a terminal.
+
+    At most `rate` step lines a second by the run's own clock (None: all of them); how many were left out is said in
+    the next one. Colour and the bar need a terminal; `NO_COLOR` in `environ` switches colour off. A stream that does
+    not take the text is nobody's problem.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None,
+        *,
+        environ: Mapping[str, str],
+        width: int | None = None,
+        layout: Layout = layouts.DEFAULT,
+        rate: float | None = RATE,
+        config: Mapping[str, Plain] | None = None,
+        place: str = "",
+    ) -> None:
+        self._stream = stream
+        self._terminal = _is_terminal(stream) and environ.get("TERM") != "dumb"
+        self._colour = self._terminal and not environ.get("NO_COLOR")
+        self._encoding = getattr(stream, "encoding", None) or "utf-8"
+        self._columns = environ.get("COLUMNS", "")
+        self._fixed_width = width
+        self._place = place
+        self._course = Course(layout, config or {})
+        self._rows = Rows()
+        self._timing = layout.timing
+        self._step_line = Line(layout.steps, layout)
+        self._eval_line = Line(layout.evals, layout)
+        self._dataset_line = Line((Column("-- dataset ", before=""),), _DATASET)
+        self._pause = int(1e9 / rate) if rate else 0  # between lines, on average
+        self._due = 0
+        self._hidden = 0
+        self._latest: tuple[Row, dict[str, Cell]] | None = None  # not shown
+        self._began, self._now = 0, 0
+        self._end = ""
+        self._bar = ""
+        self._closed = False
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        lines: list[str] = []
+        width = self._width()
+        for record in batch:
+            if isinstance(record, Step):
+                for row in self._rows.feed(record):
+                    self._step(row, lines, width)
+            else:
+                self._other(record, lines, width)
+        if batch:
+            self._now = batch[-1].time
+            self._began = self._began or batch[0].time
+        else:
+            self._catch_up(lines, width)
+        self._print(lines, self._progress(width))
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        lines: list[str] = []
+        self._catch_up(lines, self._width())
+        if self._course.steps or self._place:
+            lines.append(self._last_line())
+        self._print(lines, "")
+
+    def _other(self, record: AnyRecord, lines: list[str], width: int) -> None:
+        if isinstance(record, Eval):
+            self._catch_up(lines, width)
+            metrics = {name.removeprefix("eval/"): value for name, value in record.metrics.items()}
+            facts = self._course.eval(metrics)
+            lines.append(self._eval_line.put(metrics, facts, width=width, colour=self._colour))
+        elif isinstance(record, Alert):
+            self._catch_up(lines, width)
+            lines.append(self._alert(record))
+        elif isinstance(record, Event):
+            if record.name == "plan":
+                self._course.plan(record.data)
+            elif record.name == "config":
+                self._course.configure(record.data)
+            elif record.name == "dataset":
+                data = {name: value for name, value in record.data.items() if isinstance(value, (int, float, str))}
+                lines.append(self._dataset_line.put(data, {}, width=width))
+        elif isinstance(record, Attempt):
+            self._drain(lines, width)
+            self._course.restart()
+        elif isinstance(record, Finish):
+            self._end = f"{record.state}: {record.reason}" if record.reason else record.state
+
+    def _step(self, row: Row, lines: list[str], width: int) -> None:
+        more = self._course.newest.get("@step") == row.step
+        facts = self._course.step(row)
+        if more and self._timing.issuperset(row.metrics):
+            return  # the end of a step that was shown, or counted, before it ended
+        if self._may_show(row.time):
+            self._show(row, facts, lines, width)
+        else:
+            self._hidden += 1
+            self._latest = row, facts
+
+    def _show(self, row: Row, facts: dict[str, Cell], lines: list[str], width: int) -> None:
+        if self._hidden:
+            facts["@hidden"] = self._hidden
+            self._hidden = 0
+        self._latest = None
+        lines.append(self._step_line.put(row.metrics, facts, width=width, colour=self._colour))
+
+    def _may_show(self, time: int) -> bool:
+        """Whether one more line is within the rate; a second's worth may come at once."""
+        ahead = self._due - time
+        if ahead > max(SECOND, self._pause):  # the clock went back
+            ahead = 0
+        if ahead > max(SECOND - self._pause, 0):
+            return False
+        self._due = time + max(ahead, 0) + self._pause
+        return True
+
+    def _drain(self, lines: list[str], width: int) -> None:
+        for row in self._rows.drain():
+            self._step(row, lines, width)
+
+    def _catch_up(self, lines: list[str], width: int) -> None:
+        """Show where the run is, also if that step was left out."""
+        self._drain(lines, width)
+        if self._latest is not None:
+            self._hidden -= 1
+            self._show(*self._latest, lines, width)
+
+    def _alert(self, alert: Alert) -> str:
+        words = alert.title if not alert.text else f"{alert.title} - {alert.text}"
+        step = "" if alert.step is None else f"step {layouts.compact(alert.step)}"
+        where = f" ({step})" if step and step not in words else ""
+        level = notes.clean(alert.level)
+        head = f"!! {level:<5}"
+        style = _LEVELS.get(level, "") if self._colour else ""
+        return f"{paint(head, style)} {cut(notes.clean(words), LONGEST)}{where}"
+
+    def _last_line(self) -> str:
+        steps, took = self._course.steps, (self._now - self._began) / 1e9
+        words = [f"== {steps:,} step{'s' * (steps != 1)} in {duration(took)}", cut(notes.clean(self._end), LONGEST)]
+        return " | ".join(word for word in (*words, notes.clean(self._place)) if word)
+
+    def _progress(self, width: int) -> str:
+        """The bar, on a terminal and once the total is known."""
+        if not self._terminal or self._closed or not self._course.total or not self._course.steps:
+            return ""
+        facts = self._course.newest
+        share = facts.get("@share")
+        if share is None or isinstance(share, str):
+            return self._bar
+        full, empty = ("━", "─") if "utf" in self._encoding.lower() else ("#", "-")
+        done = int(BAR * share / 100)
+        bar = f"{full * done}{empty * (BAR - done)} {share:5.1f}%"
+        if "@eta" in facts:
+            bar += f" eta {duration(facts['@eta'])}"
+        return cut(bar, width - 1)
+
+    def _print(self, lines: list[str], bar: str) -> None:
+        """Everything with one write, the bar last; it is wiped before other lines come."""
+        if self._stream is None or not (lines or bar != self._bar):
+            return
+        wipe = f"\r{' ' * len(self._bar)}\r" if self._bar else ""
+        text = wipe + "".join(line + "\n" for line in lines) + bar
+        try:
+            self._stream.write(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
+            self._stream.flush()
+        except (OSError, ValueError, LookupError) as error:
+            notes.once("console", f"the console takes no more text ({error}); the run goes on")
+        self._bar = bar
+
+    def _width(self) -> int:
+        if self._fixed_width is not None:
+            return self._fixed_width
+        if self._columns.isdecimal() and int(self._columns):
+            return int(self._columns)
+        if self._terminal and self._stream is not None:
+            try:
+                return os.get_terminal_size(self._stream.fileno()).columns or WIDTH
+            except (OSError, ValueError):
+                pass
+        return WIDTH
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except (AttributeError, ValueError, OSError):  # any object may stand for stdout, a closed one too
+        return False

@@ -1,0 +1,140 @@
+"""JSON: all records in one array, a valid document after every write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from chiplog.core import notes
+from chiplog.core.identity import Identity
+from chiplog.core.records import AnyRecord, Plain
+from chiplog.sinks.jsonl import line
+from chiplog.sinks.tape import Tape
+
+OPEN, END = b"[", b"\n]\n"
+
+
+def open_sink(identity: Identity, environ: Mapping[str, str]) -> Json:  # noqa: ARG001
+    return Json(identity.files / "metrics.json")
+
+
+class Json:
+    """One JSON array; a file that is there already is continued. An empty state stands for an empty array.
+
+    A file that is damaged at its end keeps its whole records, and the damaged one is kept beside it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._tape = Tape(self.path, tail=END)
+        self._begun = False
+        self._behind: Mapping[str, Plain] | None = None  # a state that is still to be restored
+        self._empty = True
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        self._begin()
+        if batch:
+            first = b"\n" if self._empty else b",\n"
+            self._tape.append(first + b",\n".join([line(record) for record in batch]))
+            self._empty = False
+
+    def close(self) -> None:
+        self._begin()
+        self._tape.close()
+
+    def state(self) -> dict[str, Plain]:
+        self._begin()
+        return {"size": self._tape.size, "empty": self._empty}
+
+    def restore(self, state: Mapping[str, Plain]) -> None:
+        """Bring the array back to what it held; where that fails it is tried again before the next write."""
+        self._behind = state
+        self._tape.close()  # the file may have been replaced since
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._behind is not None:
+            size = self._behind.get("size", 0)
+            if not size:
+                self._start_empty()
+            elif self._tape.length() >= size:
+                self._empty = self._behind["empty"]
+                self._tape.cut(size)
+            else:
+                notes.say(f"{self.path} was cut by somebody else; what is left of it is kept")
+                self._continue()
+        elif not self._begun:
+            self._continue()
+        self._begun, self._behind = True, None
+
+    def _continue(self) -> None:
+        """Go on behind what is in the file."""
+        length = self._tape.length()
+        if length and self._ends_well(length):
+            self._tape.size, self._empty = length - len(END), False
+            return
+        content = self.path.read_bytes() if length else b""
+        end, count, whole = _values(content)
+        if not whole:
+            aside = _free(self.path)
+            aside.touch(mode=0o600)
+            aside.write_bytes(content)
+            notes.say(
+                f"{self.path} was damaged from byte {end:,} on; its {count:,} whole records are kept, "
+                f"and the damaged file is {aside.name}"
+            )
+        if count:
+            self._tape.cut(end)
+            self._empty = False
+        else:
+            self._start_empty()
+
+    def _start_empty(self) -> None:
+        self._tape.cut(0)
+        self._tape.append(OPEN)
+        self._empty = True
+
+    def _ends_well(self, length: int) -> bool:
+        """Whether the file begins and ends as ours do; a torn write has lost the end."""
+        with self.path.open("rb") as file:
+            if file.read(2) != OPEN + b"\n":
+                return False
+            file.seek(max(0, length - len(END) - 1))
+            return file.read() == b"}" + END
+
+
+def _values(content: bytes) -> tuple[int, int, bool]:
+    """Where the last whole value of an array ends, how many there are, and whether the array is whole."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        text = content[: error.start].decode()
+    scan = json.JSONDecoder().raw_decode
+    at, count = _skip(text, 0), 0
+    if not text.startswith("[", at):
+        return 0, 0, not content
+    end = at = at + 1
+    while not text.startswith("]", at := _skip(text, at)):
+        if count and not text.startswith(",", at):
+            break
+        try:
+            _, at = scan(text, _skip(text, at + 1) if count else at)
+        except (ValueError, RecursionError):
+            break
+        end, count = at, count + 1
+    whole = text[at:].strip() == "]" and content.rstrip().endswith(b"]")
+    return len(text[:end].encode()), count, whole
+
+
+def _skip(text: str, at: int) -> int:
+    while text.startswith((" ", "\n", "\r", "\t"), at):
+        at += 1
+    return at
+
+
+def _free(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    return aside

@@ -1,0 +1,92 @@
+"""A file that grows at its end and can be cut back to where it was: what the file sinks write on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+CHUNK = 1 << 20
+
+
+class Tape:
+    """One private file; after every `append` it ends with `tail`, which is not counted in `size`.
+
+    A write that fails leaves the file as it was. Opened when first needed, and again after `close`.
+    """
+
+    def __init__(self, path: Path, tail: bytes = b"") -> None:
+        self.path = path
+        self.size = 0
+        self.aside = path.with_name(f".{path.name}.new")
+        self._tail = tail
+        self._fd: int | None = None
+
+    def append(self, data: bytes) -> None:
+        fd = self._open()
+        try:
+            _write(fd, data + self._tail, self.size)
+        except OSError:
+            try:
+                self.cut(self.size)
+            except OSError:
+                pass  # the first error says what is wrong
+            raise
+        self.size += len(data)
+
+    def cut(self, size: int) -> None:
+        """Let the file end after `size` bytes and the tail."""
+        fd = self._open()
+        os.ftruncate(fd, size)
+        _write(fd, self._tail, size)
+        self.size = size
+
+    def replace(self, pieces: Iterable[bytes]) -> None:
+        """Write the whole file anew, aside, and rename it into place."""
+        fd = _create(self.aside, os.O_TRUNC)
+        size = 0
+        try:
+            for piece in pieces:
+                _write(fd, piece, size)
+                size += len(piece)
+            _write(fd, self._tail, size)
+            self.aside.replace(self.path)
+        except BaseException:
+            os.close(fd)
+            self.aside.unlink(missing_ok=True)
+            raise
+        self.close()
+        self._fd, self.size = fd, size
+
+    def length(self) -> int:
+        """How long the file on disk is, whoever wrote it."""
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def remove(self) -> None:
+        self.close()
+        self.path.unlink(missing_ok=True)
+        self.size = 0
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+
+    def _open(self) -> int:
+        if self._fd is None:
+            self._fd = _create(self.path)
+        return self._fd
+
+
+def _create(path: Path, flags: int = 0) -> int:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+
+
+def _write(fd: int, data: bytes, offset: int) -> None:
+    while data:
+        written = os.pwrite(fd, data, offset)
+        data, offset = data[written:], offset + written

@@ -1,0 +1,57 @@
+"""`chiplog plot`."""
+
+from __future__ import annotations
+
+import pytest
+
+import chiplog
+
+from .conftest import Cli
+
+
+@pytest.mark.usefixtures("path")
+def test_the_losses_are_drawn_when_nothing_is_named(cli: Cli) -> None:
+    """Without a name the losses are drawn, with a legend."""
+    out = cli("plot")[1]
+    assert "train/loss" in out and "eval/loss" in out
+    assert "train/tokens" not in out
+
+
+@pytest.mark.usefixtures("path")
+def test_a_pattern_stands_for_its_names(cli: Cli) -> None:
+    """A name may be a pattern."""
+    out = cli("plot", "latest", "train/*")[1]
+    assert "train/loss" in out and "train/tokens" in out and "eval/loss" not in out
+
+
+@pytest.mark.usefixtures("path")
+def test_several_runs_in_one_plot(cli: Cli) -> None:
+    """Runs are named with commas, and the legend says which curve is whose."""
+    with chiplog.init(project="tiny-lm", id="second", sinks="none") as run:
+        run.log({"train/loss": 1.0})
+    out = cli("plot", "first,second", "train/loss")[1]
+    assert "a try: train/loss" in out and "second: train/loss" in out
+
+
+@pytest.mark.usefixtures("path")
+def test_a_name_with_a_mistake(cli: Cli) -> None:
+    """An unknown name gives the nearest ones."""
+    code, _, err = cli("plot", "latest", "train/lss")
+    assert code == 2
+    assert "did you mean 'train/loss'" in err
+
+
+@pytest.mark.usefixtures("path")
+def test_the_size_is_as_asked(cli: Cli) -> None:
+    """`--width` and `--height` are kept."""
+    lines = cli("plot", "latest", "train/loss", "--width", "60", "--height", "5")[1].splitlines()
+    assert max(map(len, lines)) <= 60
+    assert len(lines) == 1 + 5 + 3
+
+
+def test_a_run_without_a_loss(cli: Cli) -> None:
+    """Where there is no loss, the error names what there is."""
+    with chiplog.init(project="p", sinks="none") as run:
+        run.log({"reward": 1.0})
+    code, _, err = cli("plot")
+    assert code == 2 and "reward" in err

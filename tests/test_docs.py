@@ -1,0 +1,79 @@
+"""The docs tell the truth: their examples run, and every sink, setting and verb is in them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from chiplog import cli
+from chiplog.core.settings import Settings
+from chiplog.sinks import registry
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+VERBS = [
+    verb
+    for action in cli.parser()._actions
+    if isinstance(action, argparse._SubParsersAction)
+    for verb in action.choices
+]
+EXAMPLES = [
+    pytest.param(code, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    if "import chiplog" in code
+]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_an_example_of_the_docs_runs(code: str, tmp_path: Path) -> None:
+    """As a person would run it: in a file of its own, in an empty directory."""
+    (tmp_path / "example.py").write_text(code)
+    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_there_are_examples() -> None:
+    """The pattern above still finds them."""
+    assert len(EXAMPLES) >= 6
+
+
+@pytest.mark.parametrize("name", [*registry.BUILT_IN, registry.NONE])
+def test_every_sink_is_documented(name: str) -> None:
+    """In the table of sinks."""
+    assert f"| `{name}` |" in (ROOT / "docs" / "sinks.md").read_text()
+
+
+@pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(Settings)])
+def test_every_setting_is_documented(name: str) -> None:
+    """In the table of settings."""
+    assert f"| `{name}` |" in (ROOT / "docs" / "settings.md").read_text()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_documented(verb: str) -> None:
+    """On the page of the command line."""
+    assert f"| `chiplog {verb}" in (ROOT / "docs" / "command-line.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """No page points at one that is not there."""
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not target.startswith(("http:", "https:")):
+            assert (page.parent / target).exists(), target
+
+
+def test_decisions_are_short() -> None:
+    """Context, choice and price, in about ten lines."""
+    for page in (ROOT / "docs" / "decisions").glob("*.md"):
+        text = page.read_text()
+        assert all(f"**{part}.**" in text for part in ("Context", "Choice", "Price")), page.name
+        assert len(text.splitlines()) <= 20, page.name

@@ -1,0 +1,96 @@
+"""Aligned tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from chiplog.views import units
+from chiplog.views.table import Cell, columns, cut, pairs, table, wrap
+
+
+def test_columns_are_aligned() -> None:
+    """Text stands left and numbers right, two spaces apart."""
+    assert table(["run", "loss"], [["a", "2.31"], ["long", "10.5"]], right=["loss"]).splitlines() == [
+        "run   loss",
+        "a     2.31",
+        "long  10.5",
+    ]
+
+
+def test_an_empty_column_is_left_out() -> None:
+    """A column nobody fills takes no room."""
+    assert table(["a", "b", "c"], [["1", "", "3"]]).splitlines() == ["a  c", "1  3"]
+
+
+def test_a_wide_table_is_cut() -> None:
+    """Where the terminal is narrow the widest column gives way."""
+    lines = table(["name", "x"], [["n" * 50, "1"]], width=20).splitlines()
+    assert lines[1] == "n" * 16 + "…  1"
+
+
+def test_wide_characters_take_two_columns() -> None:
+    """Chinese and emoji do not shift what follows."""
+    lines = table(["n", "x"], [["损失", "1"], ["abcd", "2"]]).splitlines()
+    assert lines[1:] == ["损失  1", "abcd  2"]
+    assert columns("e\u0301") == 1
+    assert columns(cut("损失损失", 5)) <= 5
+
+
+def test_control_characters_are_shown() -> None:
+    """An escape sequence in a cell is text."""
+    assert "\x1b" not in table(["\x1b[2J".strip("\x1b"), "x"], [["\x1b[2J", Cell("\x9b1m", "31")]])
+
+
+def test_colour_is_only_where_it_is_wanted() -> None:
+    """Styles count for nothing in the alignment, and are left out without colour."""
+    rows = [[Cell("ok", "32"), "1"], [Cell("failed", "31"), "2"]]
+    assert "\x1b" not in table(["state", "n"], rows)
+    assert "\x1b[32mok\x1b[0m      1" in table(["state", "n"], rows, colour=True)
+
+
+def test_pairs_wrap_below_their_text() -> None:
+    """A long text goes on under itself."""
+    assert pairs([("a", "one two three four five six"), ("bcd", "x"), ("no", "")], width=25).splitlines() == [
+        "a    one two three four",
+        "     five six",
+        "bcd  x",
+    ]
+
+
+def test_a_word_without_spaces_is_broken() -> None:
+    """Nothing is lost where there is no space to break at."""
+    assert wrap("abcdefgh", 3) == ["abc", "def", "gh"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2.34567, "2.346"), (16384, "16.38k"), (999, "999"), (3e-5, "3e-05"), (1.5e9, "1.5G"), (float("nan"), "nan"),
+     (-2_000_000, "-2M"), (2**4000, "inf"), (True, "True"), (0.0, "0")],
+)  # fmt: skip
+def test_numbers_in_four_digits(value: float, text: str) -> None:
+    """Values are short and tell what matters."""
+    assert units.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0712, "71ms"),
+        (4.21, "4.2s"),
+        (59.7, "1m00s"),
+        (125, "2m05s"),
+        (8100, "2h15m"),
+        (3 * 86400 + 4 * 3600, "3d04h"),
+    ],
+)
+def test_durations_in_two_units(seconds: float, text: str) -> None:
+    """Durations read as people say them."""
+    assert units.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [(0, "0 B"), (1023, "1023 B"), (3_565_158, "3.4 MiB"), (2**60, "1024.0 PiB")]
+)
+def test_bytes_in_one_unit(amount: int, text: str) -> None:
+    """Sizes are in powers of 1024."""
+    assert units.size(amount) == text
