@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from argparse import Namespace
 
@@ -28,4 +29,12 @@ def run(args: Namespace) -> int:
         width=width,
         colour=screen.colour,
         ascii=screen.ascii,
+        command=_command(),
     )
+
+
+def _command() -> str:
+    """How to call us again: by name where the shell knows it, otherwise as it was done just now."""
+    if shutil.which("chiplog"):
+        return "chiplog"
+    return "python -m chiplog" if sys.argv[0].endswith("__main__.py") else sys.argv[0]

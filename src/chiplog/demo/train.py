@@ -56,6 +56,7 @@ def demo(
     width: int = 80,
     colour: bool = False,
     ascii: bool | None = None,
+    command: str = "chiplog",
 ) -> int:
     """Train for about `seconds`, then show the loss, a sample and what to try next; returns the exit code.
 
@@ -71,7 +72,7 @@ def demo(
     except ChiplogError as error:
         out.write(f"nothing to show: {error}\n")
         return 1
-    out.write(_report(stored, named=dir is None, width=width, colour=colour, ascii=plain))
+    out.write(_report(stored, named=dir is None, width=width, colour=colour, ascii=plain, command=command))
     out.flush()
     return 130 if interrupted else 0
 
@@ -157,7 +158,7 @@ def _lr(recipe: Recipe, done: float) -> float:
     return recipe.lr * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
 
 
-def _report(stored: Stored, *, named: bool, width: int, colour: bool, ascii: bool) -> str:
+def _report(stored: Stored, *, named: bool, width: int, colour: bool, ascii: bool, command: str) -> str:
     """The end of the demo, from nothing but the run directory."""
     series = [stored.series(name) for name in ("train/loss", "eval/loss")]
     curves = [(one.name, one.steps, one.values) for one in series]
@@ -173,9 +174,9 @@ def _report(stored: Stored, *, named: bool, width: int, colour: bool, ascii: boo
     lines += [
         f"The run is stored in {clean(str(stored.path))}",
         "Try next:",
-        f"  chiplog show {which}",
-        f"  chiplog plot {which} train/grad_norm",
-        f"  chiplog export {which} --to csv",
+        f"  {command} show {which}",
+        f"  {command} plot {which} train/grad_norm",
+        f"  {command} export {which} --to csv",
     ]
     return "\n".join(lines) + "\n"
 
