@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from chiplog.core import media, values
+
+torch = pytest.importorskip("torch")
 
 
 def sort(metrics: dict[Any, Any]) -> values.Sorted:

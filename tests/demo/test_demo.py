@@ -12,17 +12,15 @@ from chiplog.demo.train import demo
 
 
 class Shown:
-    """A demo of a few seconds in a process of its own: its exit code, its words and its run."""
+    """A demo of some steps in a process of its own: its exit code, its words and its run."""
 
     def __init__(self, dir):
         code = (
-            f"import sys; from chiplog.demo.train import demo; sys.exit(demo(dir={str(dir)!r}, seconds=4, sinks='csv'))"
+            f"import sys; from chiplog.demo.train import demo; sys.exit(demo(dir={str(dir)!r}, steps=400, sinks='csv'))"
         )
         # One thread: several wait for each other where the tests keep all cores busy.
         env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
-        began = time.perf_counter()
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, encoding="utf-8", check=False)
-        self.took = time.perf_counter() - began
         self.code, self.text, self.errors = done.returncode, done.stdout, done.stderr
         self.run = chiplog.read(next((dir / "demo").iterdir()))
 
@@ -74,9 +72,11 @@ def test_samples_are_kept_as_text_and_as_a_table(shown):
     assert texts[-1].startswith("The captain looked at the sea and ")
 
 
-def test_the_demo_keeps_to_its_time(shown):
-    """Four seconds asked for are about four seconds; the imports, the last evaluation and `finish` are extra."""
-    assert 2.0 < shown.took < 15.0
+def test_the_demo_keeps_to_its_time(tmp_path):
+    """It ends at its deadline, however slow the machine is just now; the last evaluation and `finish` are extra."""
+    began = time.perf_counter()
+    assert demo(dir=tmp_path, seconds=2.0, sinks="none", out=io.StringIO()) == 0
+    assert 1.0 < time.perf_counter() - began < 30.0
 
 
 def test_the_config_tells_how_the_run_was_made(shown):

@@ -51,6 +51,7 @@ def demo(
     *,
     dir: str | Path | None = None,
     seconds: float = 20.0,
+    steps: int | None = None,
     sinks: str | Sequence[object] = "console,csv",
     out: TextIO | None = None,
     width: int = 80,
@@ -58,7 +59,7 @@ def demo(
     ascii: bool | None = None,
     command: str = "chiplog",
 ) -> int:
-    """Train for about `seconds`, then show the loss, a sample and what to try next; returns the exit code.
+    """Train for about `seconds`, or for so many `steps`, then show the loss, a sample and what to try next; returns the exit code.
 
     An interrupt ends the training early and shows what there is.
     """
@@ -66,7 +67,7 @@ def demo(
         raise ValueError(f"the demo takes a number of seconds above zero, not {seconds!r}")
     out = sys.stdout if out is None else out
     plain = not _can_show("⠿┤×", out) if ascii is None else ascii
-    run, interrupted = _train(Recipe(), seconds, dir, sinks)
+    run, interrupted = _train(Recipe(), seconds, steps, dir, sinks)
     try:
         stored = chiplog.read(run.dir)
     except ChiplogError as error:
@@ -77,14 +78,18 @@ def demo(
     return 130 if interrupted else 0
 
 
-def _train(recipe: Recipe, seconds: float, dir: str | Path | None, sinks: str | Sequence[object]) -> tuple[Run, bool]:
+def _train(
+    recipe: Recipe, seconds: float, steps: int | None, dir: str | Path | None, sinks: str | Sequence[object]
+) -> tuple[Run, bool]:
     began = perf_counter()
     corpus = read_corpus()
-    time_of_step = _measure(recipe, corpus, min(1.0, 0.1 * seconds))
+    left = math.inf
+    if steps is None:
+        time_of_step = _measure(recipe, corpus, min(1.0, 0.1 * seconds))
+        left = max(0.1 * seconds, began + seconds - perf_counter())
+        # The rest is for evaluations; a whole number of steps lies between two of them.
+        steps = recipe.evals * max(1, int(0.85 * left / time_of_step / recipe.evals))
     started = perf_counter()
-    left = max(0.1 * seconds, began + seconds - started)
-    # The rest is for evaluations; a whole number of steps lies between two of them.
-    steps = recipe.evals * max(1, int(0.85 * left / time_of_step / recipe.evals))
     rng = np.random.default_rng(recipe.seed)
     model = _new_model(recipe, corpus, rng)
     adam = Adam(model.weights, decay=recipe.decay)
