@@ -6,6 +6,9 @@ import argparse
 import dataclasses
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -65,8 +68,10 @@ def test_a_bad_value_costs_only_itself_and_is_said_once(tmp_path: Path, capsys: 
 def test_a_step_that_is_no_number_is_refused_politely(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Training goes on unless strict."""
     run = begin(tmp_path, strict=False)
-    assert run.log({"x": 1.0}, step="soon") == {}  # type: ignore[arg-type]
+    run.log({"x": 0.0}, step=7)
+    assert run.log({"x": 1.0}, step="soon") == {"x": 1.0}  # type: ignore[arg-type]
     assert "a step is a number" in capsys.readouterr().err
+    assert chiplog.read(run.dir).series("x").steps.tolist() == [7, 7], "the row is kept, at the newest step"
     strict = begin(tmp_path)
     with pytest.raises(TypeError):
         strict.log({"x": 1.0}, step="soon")  # type: ignore[arg-type]
@@ -352,6 +357,7 @@ def test_an_unwritable_place_is_told_at_once(tmp_path: Path) -> None:
 
 def test_the_module_speaks_to_the_current_run(tmp_path: Path) -> None:
     """`chiplog.log`, `chiplog.run` and `chiplog.finish`."""
+    chiplog.core.run.previous = None
     with pytest.raises(chiplog.ChiplogError, match="chiplog.init"):
         chiplog.log({"x": 1})
     run = begin(tmp_path)
@@ -359,6 +365,7 @@ def test_the_module_speaks_to_the_current_run(tmp_path: Path) -> None:
     chiplog.log({"x": 1.0})
     assert chiplog.finish() and chiplog.run is None
     assert chiplog.finish()
+    chiplog.log({"x": 2.0})
     assert len(chiplog.read(run.dir).series("x")) == 1
 
 
@@ -494,3 +501,208 @@ def test_health_tells_how_recording_goes(tmp_path: Path) -> None:
     assert run.health()["sinks"]["memory"]["state"] == "ok"
     with pytest.raises(UnknownSink, match="it has: memory"):
         run.sink("wandb")
+
+
+def test_a_row_too_wide_for_a_line_becomes_several_records(tmp_path: Path) -> None:
+    """Nothing of it is cut."""
+    row = {f"metric/{number:06d}/{'x' * 80}": float(number) for number in range(20_000)}
+    with begin(tmp_path) as run:
+        run.log(row, step=3)
+        run.table("big", ({"text": "x" * 1000, "number": number} for number in range(5000)))
+    stored = chiplog.read(run.dir)
+    steps = list(stored.records("step"))
+    assert len(steps) > 1 and {name: value for step in steps for name, value in step.metrics.items()} == row  # type: ignore[union-attr]
+    rows = [row["number"] for table in stored.records("table") for row in table.rows]  # type: ignore[union-attr]
+    assert rows == list(range(5000))
+
+
+def test_pictures_of_two_attempts_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    """Nor do artifacts of the same name; and all are for the owner only."""
+    (tmp_path / "a.txt").write_text("a")
+    for shade in (0, 255):
+        with begin(tmp_path, id="r") as run:
+            run.log({"picture": chiplog.Image(np.full((2, 2), shade, np.uint8))})
+            run.artifact(tmp_path / "a.txt", name="note")
+    files = [run.dir / record.path for record in chiplog.read(run.dir).records("file")]  # type: ignore[union-attr]
+    assert len(set(files)) == 4 and all(file.stat().st_mode & 0o777 == 0o600 for file in files)
+
+
+def test_what_cannot_be_copied_in_time_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow copy holds up neither the journal nor the end."""
+    import shutil
+
+    go = threading.Event()
+    monkeypatch.setattr(shutil, "copyfileobj", lambda *_: go.wait(30))
+    (tmp_path / "big.bin").write_text("big")
+    run = begin(tmp_path, durability="relaxed")
+    run.artifact(tmp_path / "big.bin")
+    run.log({"x": 1.0})
+    done = run.finish(timeout=1)
+    go.set()
+    assert not done and "big" in done.missing["files"]
+    assert chiplog.read(run.dir).state == "finished" and len(chiplog.read(run.dir).series("x")) == 1
+
+
+def test_one_thing_that_fails_at_the_end_keeps_nothing_else_from_it(tmp_path: Path) -> None:
+    """The finish record is written, sinks are closed, whatever a hook or a span's tags do."""
+    run = begin(tmp_path, sinks="memory")
+    run.before_finish(lambda: 1 / 0)  # type: ignore[arg-type,return-value]
+    run.at_finish(lambda: 1 / 0)  # type: ignore[arg-type,return-value]
+    with run.span("odd", tags=np.arange(3)):  # type: ignore[arg-type]
+        pass
+    with run.span("even"):
+        pass
+    assert run.finish()
+    stored = chiplog.read(run.dir)
+    assert stored.state == "finished" and [span.name for span in stored.spans()] == ["odd", "even"]
+
+
+def test_a_stage_that_fails_costs_nothing_but_its_own_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The row is written as it was before."""
+    run = begin(tmp_path, strict=False, stages=[lambda row, step: 1 / 0, lambda row, step: None])
+    assert run.log({"x": 1.0}) == {"x": 1.0}
+    assert "stage" in capsys.readouterr().err and len(chiplog.read(run.dir).series("x")) == 1
+
+
+def test_steps_that_are_not_finite_are_kept(tmp_path: Path) -> None:
+    """A NaN among the steps is data too."""
+    run = begin(tmp_path)
+    for step in (1, float("nan"), float("inf")):
+        run.log({"x": 5.0, "y": float("nan")}, step=step)
+    assert [str(step) for step in chiplog.read(run.dir).series("x").steps.tolist()] == ["1.0", "nan", "inf"]
+    with run.step() as number:
+        assert number == 0
+
+
+def test_a_row_without_a_step_hides_nothing_after_a_resume(tmp_path: Path) -> None:
+    """Only steps that were given say where a newer launch begins."""
+    with begin(tmp_path, id="r") as run:
+        for step in range(5):
+            run.log({"loss": step}, step=step)
+    with begin(tmp_path, id="r") as run:
+        run.log({"startup/sec": 1.0})
+        run.log({"loss": 50}, step=5)
+    assert chiplog.read(run.dir).series("loss").values.tolist() == [0, 1, 2, 3, 4, 50]
+
+
+def test_long_integers_stay_with_their_own_attempt(tmp_path: Path) -> None:
+    """Though another attempt counts its records from 0 again."""
+    for value, step in ((2**60 + 1, 0), (0.5, 1)):
+        with begin(tmp_path, id="r") as run:
+            run.log({"x": value}, step=step)
+    assert chiplog.read(run.dir).series("x").exact == [2**60 + 1, 0.5]
+
+
+def test_the_view_does_not_depend_on_the_clocks_of_the_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt that begins an hour before the one it follows is still the newer one."""
+    with begin(tmp_path, id="r") as run:
+        for step in range(10):
+            run.log({"x": 1.0}, step=step)
+    import time
+
+    now = time.time_ns()
+    monkeypatch.setattr(
+        chiplog.core.clock.Clock.__init__, "__defaults__", (lambda: now - 3600 * 10**9, time.monotonic_ns)
+    )
+    with pytest.raises(RuntimeError), begin(tmp_path, id="r") as run:
+        run.log({"x": 2.0}, step=5)
+        raise RuntimeError
+    stored = chiplog.read(run.dir)
+    assert stored.series("x").values.tolist() == [1.0] * 5 + [2.0] and stored.state == "failed"
+
+
+def test_a_worker_that_attached_itself_does_not_decide_the_state(tmp_path: Path) -> None:
+    """Workers often end without a word."""
+    run = begin(tmp_path)
+    code = f"import chiplog, os; chiplog.attach({str(run.dir)!r}).log({{'x': 1.0}}); os._exit(0)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    run.finish()
+    assert chiplog.read(run.dir).state == "finished" and len(chiplog.read(run.dir).series("x")) == 1
+
+
+def test_setting_the_summary_reads_nothing(tmp_path: Path) -> None:
+    """It may be done every step."""
+    run = begin(tmp_path)
+    run._reread = lambda: pytest.fail("the journal was read")
+    run.summary["best"] = 1.0
+    assert run.summary["best"] == 1.0
+
+
+def test_the_config_is_a_dict_to_everybody_else(tmp_path: Path) -> None:
+    """It can be pickled into a checkpoint, and all ways of changing it are recorded."""
+    run = begin(tmp_path, config={"lr": 0.1})
+    run.config.setdefault("batch", 8)
+    run.config |= {"depth": 3}
+    run.config.update(argparse.Namespace(width=4), allow_val_change=True)
+    copy = pickle.loads(pickle.dumps(run.config))
+    assert type(copy) is dict and copy == {"lr": 0.1, "batch": 8, "depth": 3, "width": 4}
+    assert chiplog.read(run.dir).config == copy
+
+
+def test_a_run_that_keeps_nothing_asks_nothing_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another rank must not wait for its device to tell what nobody wants to know."""
+
+    class Tensor:
+        dtype, shape = "float32", ()
+
+        def item(self) -> float:
+            return pytest.fail("the device was waited for")  # type: ignore[no-any-return]
+
+    monkeypatch.setenv("CHIPLOG_MODE", "disabled")
+    assert begin(tmp_path).log({"x": Tensor(), "y": 1.0}) == {"y": 1.0}
+
+
+def test_a_loader_without_a_length_is_walked_all_the_same(tmp_path: Path) -> None:
+    """A torch DataLoader over an endless dataset has `__len__`, and raises."""
+
+    class Endless:
+        def __len__(self) -> int:
+            raise TypeError("no length")
+
+        def __iter__(self) -> object:
+            return iter([1, 2])
+
+    run = begin(tmp_path)
+    assert list(run.steps(Endless())) == [1, 2]  # type: ignore[arg-type]
+
+
+def test_a_stored_run_may_be_asked_by_several_threads(tmp_path: Path) -> None:
+    """Each gets the whole series."""
+    with begin(tmp_path) as run:
+        for step in range(3000):
+            run.log({"x": step}, step=step)
+    stored = chiplog.read(run.dir)
+    lengths: list[int] = []
+    threads = [threading.Thread(target=lambda: lengths.append(len(stored.series("x").times))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lengths == [3000] * 8
+
+
+def test_a_signal_handler_is_given_back_at_the_end(tmp_path: Path) -> None:
+    """Many runs in one process do not pile them up."""
+    before = signal.getsignal(signal.SIGTERM)
+    with begin(tmp_path, on_signal="flush"):
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_metric_may_be_called_step(tmp_path: Path) -> None:
+    """In every format."""
+    with begin(tmp_path) as run:
+        run.log({"step": 100.0}, step=1)
+    stored = chiplog.read(run.dir)
+    assert stored.to_polars()["step"].to_list() == [1] and stored.to_polars()["step/value"].to_list() == [100.0]
+    assert float(stored.to_xarray()["step/value"][0]) == 100.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"sinks": 5}, "console,csv"), ({"smooth": 2.0}, "smooth"), ({"reduce": True}, "not in this version")],
+)
+def test_more_mistakes_at_the_door(tmp_path: Path, settings: dict[str, object], words: str) -> None:
+    """Each says what was given and what can be."""
+    with pytest.raises(BadSetting, match=words):
+        begin(tmp_path, **settings)

@@ -43,7 +43,6 @@ __all__ = [
     "Image",
     "Matrix",
     "Run",
-    "Series",
     "Stored",
     "Text",
     "__version__",

@@ -77,7 +77,7 @@ def init(
         "on_signal": on_signal, "strict": strict, **more,
     }  # fmt: skip
     chosen = settings.load(given, environ, Path.cwd())
-    if run.current is not None:
+    if run.current is not None and not run.current.inert:
         notes.say(f"run {run.current.id} was still open and is finished now")
         run.current.finish()
     made = _make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=probes)
@@ -88,22 +88,22 @@ def init(
 def attach(dir: str | Path) -> Run:
     """Open a journal of this process's own in a run that another process has begun; for forked and spawned workers."""
     environ = dict(os.environ)
-    path = Path(dir)
+    path = Path(dir).expanduser().absolute()
     if not (path / layout.JOURNAL).is_dir():
-        raise RunNotFound(f"there is no run in {str(path)!r}")
+        raise RunNotFound(f"there is no run in {str(path)!r}; give the `dir` of the run to join")
     stored = Stored(path)
     launch = stored.attempts[-1].launch if stored.attempts else os.urandom(8).hex()
     identity = Identity(stored.project, stored.id, path, stored.name, launch, stored.tags, *ranks_.detect(environ))
-    made = _open(identity, Settings(compact=False), {})
+    made = _open(identity, Settings(compact=False), {}, attached=True)
     run.current = made
     return made
 
 
 def current() -> Run:
-    """The run that `init` began last."""
-    if run.current is None:
+    """The run that `init` began last, also when it has finished."""
+    if (last := run.current or run.previous) is None:
         raise ChiplogError("there is no run: call chiplog.init() first")
-    return run.current
+    return last
 
 
 def log(metrics: Mapping[str, Any], step: int | float | None = None) -> records.Row:
@@ -137,6 +137,8 @@ def _split_sinks(sinks: str | Iterable[Any] | None) -> tuple[Any, list[Any]]:
         return sinks, []
     if callable(sinks) or hasattr(sinks, "write"):
         return (), [sinks]
+    if not isinstance(sinks, Iterable):
+        raise BadSetting(f"sinks = {sinks!r}: give names ('console,csv'), or a list of names and sinks")
     listed = list(sinks)
     return tuple(one for one in listed if isinstance(one, str)), [one for one in listed if not isinstance(one, str)]
 
@@ -171,14 +173,17 @@ def _make(
         run_id,
         path,
         chosen.name or manifest.load(path).name,
-        _launch(chosen, mine.world, environ),
+        "",
         chosen.tags,
         *mine,
         0,
-        config,
+        redact(config),
     )
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
-        return run.inert(identity, reason="")
+        return run.inert(identity, config, reason="")
+    if chosen.reduce is not None:
+        raise BadSetting(f"reduce = {chosen.reduce!r}: statistics across ranks are not in this version; leave it out")
+    identity = msgspec.structs.replace(identity, launch=_launch(chosen, mine.world, environ))
     existed = (path / layout.JOURNAL).is_dir()
     if existed and chosen.resume == "never":
         raise RunExists(f"run {project}/{run_id} is there already, and resume='never': {path}")
@@ -186,11 +191,14 @@ def _make(
         raise RunNotFound(f"there is no run {project}/{run_id} in {root} to go on with, and resume='must'")
     if existed and chosen.resume is None and mine.rank == 0:
         notes.say(f"run {project}/{run_id} is there already; this is a new attempt of it")
+    if not existed and chosen.resume not in (None, "never"):
+        notes.say(f"there is no run {project}/{run_id} in {root}; it begins anew under that id")
     made = _open(
         identity,
         chosen,
         registry.open_sinks((*chosen.sinks, *objects), identity, environ) if mine.rank == 0 else {},
-        stages=[*([Smoothing(chosen.smooth)] if chosen.smooth is not None else []), *stages],
+        config=config,
+        stages=[*_default_stages(chosen), *stages],
         rules=[*_default_rules(chosen), *rules],
     )
     if mine.rank == 0:
@@ -200,6 +208,15 @@ def _make(
         made.before_finish(sampler.stop)
         sampler.start()
     return made
+
+
+def _default_stages(chosen: Settings) -> list[Stage]:
+    if chosen.smooth is None:
+        return []
+    try:
+        return [Smoothing(chosen.smooth)]
+    except ValueError as error:
+        raise BadSetting(f"smooth = {chosen.smooth!r}: {error}") from None
 
 
 def _default_rules(chosen: Settings) -> list[Rule]:
@@ -218,8 +235,8 @@ def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
     known = chosen.id or environ.get("CHIPLOG_RUN_ID")
     if not known and chosen.resume == "must":
         raise BadSetting("resume='must' needs the id of the run to go on with: init(id=..., resume='must')")
-    if not known and chosen.ranks == "all" and (launch := ranks_.launch_id(environ)):
-        known = layout.slug(launch)
+    if not known and chosen.ranks == "all" and (job := ranks_.job_id(environ)):
+        known = layout.slug(job)
     return chosen.project, known or layout.new_id()
 
 
@@ -241,8 +258,10 @@ def _open(
     chosen: Settings,
     sinks: Mapping[str, Any],
     *,
+    config: Mapping[str, Any] | None = None,
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
+    attached: bool = False,
 ) -> Run:
     """Open the journal and everything around it; the attempt record is its first line."""
     path = identity.dir
@@ -260,7 +279,7 @@ def _open(
         msgspec.structs.replace(identity, attempt=segment.attempt),
         pages,
         clock=clock,
-        config=identity.config,
+        config=identity.config if config is None else config,
         keeper=keeper,
         stages=stages,
         rules=rules,
@@ -282,6 +301,7 @@ def _open(
         version=VERSION,
         boot=process.boot_id(),
         born=process.born(pid),
+        attached=attached,
     )
     if sinks:
         made.post = deliver(path, segment, sinks)
@@ -313,7 +333,7 @@ def _durability(path: Path) -> str:
 def _introduce(made: Run, environ: Mapping[str, str]) -> None:
     """Write down what the run is: the config at once, the environment when it has been gathered."""
     identity = made.identity
-    config = redact(identity.config)
+    config = identity.config
     made.write(records.Event, name="config", data=config)
     old = manifest.load(identity.dir)
     about = Manifest(
@@ -350,12 +370,13 @@ def _save(path: Path, about: Manifest) -> None:
 
 def _compact(path: Path) -> None:
     """Start the compaction of a finished run in a process of its own, when there is enough to compact."""
-    size = sum((path / layout.JOURNAL / segment.filename).stat().st_size for segment in layout.segments(path))
+    files = [path / layout.JOURNAL / segment.filename for segment in layout.segments(path)]
+    size = sum(file.stat().st_size for file in files if file.exists())
     if size < COMPACT_FROM or find_spec("pyarrow") is None or find_spec("numpy") is None:
         return
     import subprocess  # not before it is needed: 5 ms of every start
 
-    subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-m", "chiplog", "compact", "--quiet", str(path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -363,6 +384,7 @@ def _compact(path: Path) -> None:
         start_new_session=True,
         cwd="/",
     )
+    threading.Thread(target=started.wait, name="chiplog-compact", daemon=True).start()  # so that no zombie stays
 
 
 def _flush_on_signal(made: Run) -> None:
@@ -370,16 +392,27 @@ def _flush_on_signal(made: Run) -> None:
         notes.say("on_signal='flush' works only when init() is called in the main thread; it is left out")
         return
     before = signal.getsignal(signal.SIGTERM)
+    reference = weakref.ref(made)
 
     def flush(number: int, frame: FrameType | None) -> None:
-        made.flush()
+        if (living := reference()) is not None:
+            living.flush()
         if callable(before):
             before(number, frame)
         elif before == signal.SIG_DFL:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
+    def restore() -> None:
+        on_top = signal.getsignal(signal.SIGTERM) is flush
+        if on_top and before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+    if before is None:
+        notes.say("SIGTERM is handled outside of Python, and on_signal='flush' cannot call that; it is left out")
+        return
     signal.signal(signal.SIGTERM, flush)
+    made.at_finish(restore)
 
 
 def _finish_at_exit(made: Run) -> None:

@@ -10,7 +10,7 @@ from chiplog.core.redact import HIDDEN, redact, redact_command, redact_text
 @pytest.mark.parametrize(
     "key",
     ["password", "db_password", "HF_TOKEN", "wandbApiKey", "api_key", "apikey", "AWS_SECRET_ACCESS_KEY", "credentials",
-     "cookie", "sentry_dsn", "accessKey", "auth.token", "client-secret"],
+     "cookie", "sentry_dsn", "accessKey", "auth.token", "client-secret", "id_token", "db_pwd"],
 )  # fmt: skip
 def test_strings_under_telling_keys_are_hidden(key: str) -> None:
     """Whole words decide, however they are written together."""

@@ -10,8 +10,8 @@ from chiplog.metrics.smoothing import Smoothing
 def test_the_average_is_unbiased_from_the_first_value_on() -> None:
     """It is the weighted mean of what has been seen."""
     stage = Smoothing(0.5)
-    assert stage({"train/loss": 4.0}, 0) == {"train/loss": 4.0, "smoothed/loss": 4.0}
-    assert stage({"train/loss": 2.0}, 1)["smoothed/loss"] == pytest.approx((0.5 * 4 + 2) / 1.5)
+    assert stage({"train/loss": 4.0}, 0) == {"train/loss": 4.0, "smoothed/train/loss": 4.0}
+    assert stage({"train/loss": 2.0}, 1)["smoothed/train/loss"] == pytest.approx((0.5 * 4 + 2) / 1.5)
 
 
 def test_nan_changes_nothing_and_other_names_stay() -> None:

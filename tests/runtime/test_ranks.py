@@ -29,10 +29,15 @@ def test_the_launcher_is_understood(environ: dict[str, str], expected: tuple[int
     [
         ({}, None),
         ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "SLURM_RESTART_COUNT": "1"}, "7-2-1"),
-        ({"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "a", "MASTER_PORT": "5"}, "a-5"),
+        ({"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "a", "MASTER_PORT": "5"}, None),
         ({"TORCHELASTIC_RUN_ID": "abc", "TORCHELASTIC_RESTART_COUNT": "3"}, "abc-3"),
     ],
 )
 def test_a_launch_is_what_all_its_processes_share(environ: dict[str, str], expected: str | None) -> None:
-    """The job, its step and its restarts; or the place they meet."""
+    """The job, its step and its restarts; a port that the next start uses again is none."""
     assert ranks.launch_id(environ) == expected
+
+
+def test_a_job_stays_the_same_when_it_is_restarted() -> None:
+    """So its run does."""
+    assert ranks.job_id({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "1"}) == "7"

@@ -191,7 +191,7 @@ def test_two_processes_do_not_deliver_to_the_same_files(tmp_path: Path) -> None:
     chiplog.core.run.current = None
     second = begin(tmp_path, second_ledger, id="r")
     second.log({"x": 1.0}, step=1)
-    until(lambda: "waiting" in second.health()["sinks"]["ledger"]["state"])
+    until(lambda: "another process" in second.health()["sinks"]["ledger"]["state"])
     first.finish()
     done = second.finish(timeout=20)
     assert done, done

@@ -65,8 +65,7 @@ def _glance(stored: Stored, now: int) -> Line:
 def _look(stored: Stored, now: int) -> Line:
     segments = layout.segments(stored.path)
     attempts = state.attempts(stored.path, rank=segments[0].rank) if segments else []
-    running = any(attempt.state == "running" for attempt in attempts)
-    doing = "running" if running else attempts[-1].state if attempts else "empty"
+    doing = state.judge(attempts)
     seconds = sum(ran(attempt, now) for attempt in attempts)
     started = next((attempt.start.time for attempt in attempts if attempt.start), stored.created)
     values = _values(stored.path, segments)

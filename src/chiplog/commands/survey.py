@@ -13,8 +13,8 @@ from chiplog.core.records import AnyRecord, Number
 from chiplog.store import layout, lines, manifest, state
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage, Scanner
-from chiplog.store.state import AttemptState
-from chiplog.store.tail import Tail, stream_key
+from chiplog.store.state import AttemptState, judge
+from chiplog.store.tail import Position, Tail, stream_key
 
 if TYPE_CHECKING:
     from chiplog.store.parts import Part
@@ -66,7 +66,7 @@ class Cursor(msgspec.Struct):
 
     name: str
     lag: int  # bytes of journal
-    positions: dict[str, tuple[int, int]] = {}
+    positions: dict[str, Position] = {}
     trouble: str = ""
 
     def needs(self, segment: Segment, size: int) -> bool:
@@ -74,7 +74,7 @@ class Cursor(msgspec.Struct):
         ranks = {int(key[1:].partition("-")[0]) for key in self.positions} or {0}
         if self.trouble or segment.rank not in ranks:
             return bool(self.trouble)
-        number, byte = self.positions.get(stream_key(segment), (0, 0))
+        number, byte, _ = self.positions.get(stream_key(segment), (0, 0, -1))
         return number < segment.number or (number == segment.number and byte < size)
 
 
@@ -114,8 +114,7 @@ class Survey:
     @property
     def state(self) -> str:
         """What the main rank does."""
-        main = [one for one in self.attempts if one.rank == self.segments[0].rank]
-        return "running" if any(one.state == "running" for one in main) else main[-1].state if main else "empty"
+        return judge([one for one in self.attempts if one.rank == self.segments[0].rank])
 
     def _read(self, segment: Segment) -> None:
         stream = self.streams.setdefault(stream_key(segment), Stream())
@@ -191,7 +190,7 @@ def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[Attemp
 
 
 class _Positions(msgspec.Struct):
-    positions: dict[str, tuple[int, int]] = {}
+    positions: dict[str, Position] = {}
 
 
 def _end(attempt: AttemptState, now: int) -> int:

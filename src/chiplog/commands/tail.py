@@ -66,7 +66,7 @@ def _near_end(path: Path, look: int) -> Positions:
             size = (path / layout.JOURNAL / segment.filename).stat().st_size
         except OSError:
             size = 0  # it is compressed, and so nobody writes to it
-        found[stream_key(segment)] = segment.number, max(0, size - look)
+        found[stream_key(segment)] = segment.number, max(0, size - look), -1
     return found
 
 

@@ -1,14 +1,17 @@
-"""Files that are kept with a run: pictures and artifacts, written by the keeper's thread and never by the caller."""
+"""Files that are kept with a run: pictures and artifacts, written by a thread of their own and never by the caller."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import deque
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from chiplog.core import records
+from chiplog.core import notes, records
+from chiplog.core.identity import Identity
 from chiplog.core.media import SUFFIXES, Image
 from chiplog.core.texts import cut
 
@@ -16,46 +19,88 @@ Write = Callable[..., object]  # (kind of record, **fields)
 
 
 class Files:
-    """Jobs that put a file into the run directory and then say so in a record."""
+    """Jobs that put a file into the run directory and then say so in a record. The thread begins with the first job."""
 
-    def __init__(self, run: Path, write: Write) -> None:
-        self._run, self._write = run, write
-        self._jobs: deque[Callable[[], None]] = deque()
+    def __init__(self, identity: Identity, write: Write) -> None:
+        self._run, self._write = identity.dir, write
+        self._prefix = f"r{identity.rank:05d}-a{identity.attempt:02d}"  # no two writers of a run share a picture
         self._pictures = count()
+        self._jobs: deque[tuple[str, Callable[[], None]]] = deque()
+        self._work = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
 
     def image(self, name: str, image: Image, step: int | float) -> None:
         """Keep a picture that was logged."""
-        path = f"files/media/{next(self._pictures):08d}{SUFFIXES[image.media]}"
+        path = f"files/media/{self._prefix}-{next(self._pictures):06d}{SUFFIXES[image.media]}"
 
         def keep() -> None:
-            self._target(path).write_bytes(image.data)
+            with _create(self._target(path)) as file:
+                file.write(image.data)
             self._say(path, len(image.data), name=name, media=image.media, caption=cut(image.caption), step=step)
 
-        self._jobs.append(keep)
+        self._add(name, keep)
 
     def copy(self, source: Path, name: str, media: str, step: int | float) -> None:
-        """Keep a copy of a file or a folder."""
-        path = f"files/artifacts/{_safe(name)}{_safe(source.suffix) if source.is_file() else ''}"
+        """Keep a copy of a file or a folder; one that has the name already stays."""
+        stem, suffix = _safe(name), _safe(source.suffix) if source.is_file() else ""
 
         def keep() -> None:
             import shutil  # compression modules come with it, and few runs need it
 
+            path = f"files/artifacts/{stem}{suffix}"
+            for number in count(2):
+                if not (self._run / path).exists():
+                    break
+                path = f"files/artifacts/{stem}-{number}{suffix}"
             target = self._target(path)
             if source.is_dir():
-                shutil.copytree(source, target, dirs_exist_ok=True)
+                shutil.copytree(source, target)
             else:
-                shutil.copyfile(source, target)
+                with source.open("rb") as old, _create(target) as new:
+                    shutil.copyfileobj(old, new, 1 << 20)
             self._say(path, target.stat().st_size, name=name, media=media, step=step)
 
-        self._jobs.append(keep)
+        self._add(name, keep)
 
-    def tend(self) -> None:
-        """Do the jobs; one that fails is done with, and its error goes to the caller of `tend`."""
-        while self._jobs:
-            self._jobs.popleft()()
+    def close(self, timeout: float) -> list[str]:
+        """Let the jobs be done, for so many seconds; the names of what is not kept by then."""
+        with self._work:
+            self._closing = True
+            self._work.notify_all()
+        if self._thread is not None:
+            self._thread.join(max(0.0, timeout))
+        return [name for name, _ in list(self._jobs)]
 
     def forget(self) -> None:
+        """In a forked child: the jobs are the parent's."""
         self._jobs.clear()
+        self._work = threading.Condition()
+        self._thread = None
+
+    def _add(self, name: str, job: Callable[[], None]) -> None:
+        with self._work:
+            self._jobs.append((name, job))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="chiplog-files", daemon=True)
+                self._thread.start()
+            self._work.notify_all()
+
+    def _loop(self) -> None:
+        while True:
+            with self._work:
+                while not self._jobs and not self._closing:
+                    self._work.wait()
+                if not self._jobs:
+                    return
+                name, job = self._jobs[0]
+            try:
+                job()
+            except Exception as error:
+                notes.say(f"{name!r} could not be kept with the run: {error}")
+            with self._work:
+                if self._jobs:  # still there while it is worked on, so that `close` knows
+                    self._jobs.popleft()
 
     def _target(self, path: str) -> Path:
         target = self._run / path
@@ -71,6 +116,10 @@ def make_dir(path: Path) -> None:
     if not path.is_dir():
         make_dir(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
+
+
+def _create(path: Path) -> Any:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb")
 
 
 def _safe(text: str) -> str:

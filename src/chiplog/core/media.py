@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class Histogram(Media):
             if len(self.edges) != len(self.counts) + 1:
                 raise ValueError(f"a histogram of {len(self.counts)} counts has {len(self.counts) + 1} edges")
         else:
-            self.counts, self.edges = _bin(_flat(values), bins)
+            self.counts, self.edges = _fast_bin(values, bins) or _bin(_flat(values), bins)
 
     def fields(self) -> dict[str, Any]:
         return {"edges": self.edges, "counts": self.counts}
@@ -68,9 +69,9 @@ class Matrix(Media):
     kind = records.Matrix
 
     def __init__(self, values: Any) -> None:
-        rows = values.tolist() if hasattr(values, "tolist") else [list(row) for row in values]
-        if not all(isinstance(row, list) for row in rows):
-            raise ValueError("a matrix has two dimensions")
+        rows = values.tolist() if hasattr(values, "tolist") else [_listed(row) for row in values]
+        if not (isinstance(rows, list) and all(isinstance(row, list) for row in rows)):
+            raise ValueError(f"a matrix has two dimensions, rows of numbers; this is {values!r:.60}")
         self.values: list[list[float]] = rows
 
     def fields(self) -> dict[str, Any]:
@@ -115,13 +116,27 @@ def png(pixels: Any) -> bytes:
     if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (1, 3, 4)):
         raise ValueError(f"an image has the shape (height, width) or (height, width, 1, 3 or 4), not {shape}")
     channels = shape[2] if len(shape) == 3 else 1
-    flat = _flat(pixels)
-    scale = 255.0 if "float" in str(pixels.dtype) else 1.0
-    data = bytes(min(255, max(0, round(value * scale))) for value in flat)
+    data = _bytes(pixels)
     width = shape[1] * channels
     lines = b"".join(b"\0" + data[at : at + width] for at in range(0, len(data), width))
     head = struct.pack(">IIBBBBB", shape[1], shape[0], 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(lines)) + _chunk(b"IEND", b"")
+
+
+def _bytes(pixels: Any) -> bytes:
+    """Pixels as bytes: those between 0 and 1 where they are floats, otherwise from 0 to 255."""
+    floats = "float" in str(pixels.dtype)
+    pixels = pixels.detach().cpu().float().numpy() if hasattr(pixels, "detach") else pixels  # torch
+    if hasattr(pixels, "astype"):
+        scaled = (pixels * 255.0).round() if floats else pixels
+        data: bytes = scaled.clip(0, 255).astype("uint8").tobytes()
+        return data
+    scale = 255.0 if floats else 1.0
+    return bytes(min(255, max(0, round(value * scale))) for value in _flat(pixels))
+
+
+def _listed(row: Any) -> Any:
+    return list(row) if isinstance(row, Iterable) else row
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
@@ -142,13 +157,27 @@ def _flat(values: Any) -> list[float]:
     return out
 
 
+def _fast_bin(values: Any, bins: int) -> tuple[list[float], list[float]] | None:
+    """The same by numpy, for an array of its own; None for anything else."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(values, numpy.ndarray):
+        return None
+    finite = values[numpy.isfinite(values)].astype("float64")
+    if not finite.size or finite.max() - finite.min() < 1e-300 * bins:
+        return None
+    counts, edges = numpy.histogram(finite, bins)
+    return counts.tolist(), edges.tolist()
+
+
 def _bin(values: list[float], bins: int) -> tuple[list[float], list[float]]:
     finite = [value for value in values if value - value == 0]
-    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
-    if low == high:
+    low, high = (float(min(finite)), float(max(finite))) if finite else (0.0, 1.0)
+    if high - low < 1e-300 * bins:  # all alike, or nearer to each other than a division can tell
         low, high = low - 0.5, high + 0.5
-    counts = [0.0] * bins
+    if high - low == float("inf"):
+        raise ValueError(f"values from {low:g} to {high:g} are too far apart for a histogram")
+    counts = [0] * bins
     scale = bins / (high - low)
     for value in finite:
         counts[min(bins - 1, int((value - low) * scale))] += 1
-    return [int(count) for count in counts], [low + (high - low) * i / bins for i in range(bins + 1)]
+    return list(counts), [low + (high - low) * i / bins for i in range(bins + 1)]

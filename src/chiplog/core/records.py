@@ -40,12 +40,14 @@ class Attempt(Record, frozen=True, gc=False, tag="attempt"):
     version: str
     boot: str = ""
     born: int = 0  # start of the process in clock ticks since boot: tells a reused pid
+    attached: bool = False  # a worker that joined a run which another process had begun
     format: int = 1
 
 
 class Step(Record, frozen=True, gc=False, tag="step"):
     step: int | float
     metrics: dict[str, int | float | bool | str]
+    auto: bool = False  # the step was counted by us, not given
 
 
 class Eval(Record, frozen=True, gc=False, tag="eval"):
@@ -181,7 +183,7 @@ def decode(line: bytes) -> AnyRecord:
     try:
         record: Known = _decoder.decode(line)
     except msgspec.ValidationError:
-        return _unknown(line)
+        return _odd(line)
     if isinstance(record, (Step, Eval)) and (b'"nan"' in line or b'inf"' in line):
         _restore(record.metrics)
     return record
@@ -220,11 +222,10 @@ _NO_POINTS = frozenset(("config", "environment", "summary", "gap", "plan"))
 
 
 def _leaves(prefix: str, data: Mapping[str, Plain]) -> Iterator[tuple[str, Number]]:
-    for label in ("id", "split"):
-        if label in data:
-            prefix = f"{prefix}/{data[label]}"
+    labels = [key for key in ("id", "split") if isinstance(data.get(key), (str, int))]
+    prefix = "/".join((prefix, *(str(data[label]) for label in labels)))
     for key, value in data.items():
-        if key in ("id", "split"):
+        if key in labels:
             continue
         if isinstance(value, (int, float)):
             yield f"{prefix}/{key}", value
@@ -267,10 +268,20 @@ def _restore(metrics: dict[str, int | float | bool | str]) -> None:
             metrics[name] = NONFINITE.get(value, value)
 
 
-def _unknown(line: bytes) -> Unknown:
+def _odd(line: bytes) -> AnyRecord:
+    """A record with a step that is not finite, or one of a newer version."""
     data = msgspec.json.decode(line)
     if not isinstance(data, dict):
         raise ValueError("a record is a JSON object")
+    if (step := data.get("step")) in NONFINITE:
+        try:
+            record: Known = msgspec.convert({**data, "step": NONFINITE[step]}, Known)
+        except msgspec.ValidationError:
+            pass
+        else:
+            if isinstance(record, (Step, Eval)):
+                _restore(record.metrics)
+            return record
     kind, seq, time = data.pop("log", None), data.get("seq"), data.get("time")
     if not (isinstance(kind, str) and isinstance(seq, int) and isinstance(time, int)):
         raise ValueError("a record has a kind, a seq and a time")

@@ -11,33 +11,19 @@ HIDDEN = "[redacted]"
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET = frozenset(
-    ("password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "cookie", "dsn")
+    ("password", "passwd", "pwd", "passphrase", "secret", "secrets", "credential", "credentials", "cookie", "dsn")
 )
 _PAIRS = frozenset((("api", "key"), ("access", "key"), ("private", "key"), ("secret", "key"), ("auth", "key")))
 _RUN_TOGETHER = frozenset(("apikey", "accesskey", "secretkey", "authtoken", "accesstoken"))
 # A token of a tokenizer is no secret: eos_token, image_token, stop_token, token_type, ...
-_LANGUAGE = frozenset(
+_BEFORE_TOKEN = frozenset(
     (
         *("bos", "eos", "pad", "unk", "sep", "cls", "mask", "special", "added", "stop", "start", "end", "begin"),
         *("image", "video", "audio", "prefix", "suffix", "fim", "middle", "boi", "eoi", "newline", "space"),
-        *(
-            "id",
-            "ids",
-            "type",
-            "types",
-            "per",
-            "max",
-            "min",
-            "num",
-            "new",
-            "next",
-            "first",
-            "last",
-            "decoder",
-            "encoder",
-        ),
+        *("per", "max", "min", "num", "new", "next", "first", "last", "decoder", "encoder"),
     )
 )
+_AFTER_TOKEN = frozenset(("id", "ids", "type", "types"))
 _VALUE = re.compile(
     r"^(?:sk-[\w-]{8,}|pk-[\w-]{16,}|hf_\w{8,}|gh[opsur]_\w{8,}|github_pat_\w+|glpat-[\w-]+|xox[abprs]-[\w-]+"
     r"|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w-]+\.[\w-]*|npm_\w{16,}|pypi-\w{16,}|wandb_v1_\w+|r8_\w{16,})$"
@@ -93,4 +79,9 @@ def is_secret_key(key: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(key)]
     if _SECRET.intersection(words) or _RUN_TOGETHER.intersection(words) or _PAIRS.intersection(pairwise(words)):
         return True
-    return "token" in words and not _LANGUAGE.intersection(words)
+    return any(
+        word == "token"
+        and not _BEFORE_TOKEN.intersection(words[:at])
+        and not _AFTER_TOKEN.intersection(words[at + 1 :])
+        for at, word in enumerate(words)
+    )

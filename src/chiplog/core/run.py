@@ -11,11 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from chiplog.core import forks, notes, records, values
 from chiplog.core.alarm import Alarm, Call
@@ -25,7 +27,7 @@ from chiplog.core.errors import UnknownSink
 from chiplog.core.files import Files
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
-from chiplog.core.live import Live
+from chiplog.core.live import Live, Summary
 from chiplog.core.media import Image, Media
 from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
 from chiplog.core.records import Record, Row, Step
@@ -38,9 +40,12 @@ from chiplog.core.values import NUMBERS
 T = TypeVar("T")
 
 SPANS_EVERY = 0.5  # s
+WIDEST = 5000  # metrics to a record; a wider row becomes several records of the same step
+TABLE_BYTES = 1 << 20  # about the size of a table's record
 POLL_DEVICE = 0.02  # s between looks at values that are still on a device
 
 current: Run | None = None  # what `chiplog.log` writes to
+previous: Run | None = None  # what it was, when the current one has finished
 
 
 class Post(NamedTuple):
@@ -86,7 +91,7 @@ class Run:
         self._reread = reread
         self._strict = strict
         self._tracer = Tracer()
-        self._files = Files(identity.dir, self.write)
+        self._files = Files(identity, self.write)
         self._alarm = Alarm(self.write, self._failed)
         self._set_summary: dict[str, Any] = {}
         self._finished: Delivery | None = None
@@ -108,32 +113,40 @@ class Run:
         Without a step each call is its own step, until one has been given; then it joins the newest.
         """
         try:
+            auto = False
             if step is None:
-                step = self._step if self._auto is None else next(self._auto)
+                if self._auto is None:
+                    step = self._step
+                else:
+                    step, auto = next(self._auto), True
             else:
                 self._auto = None
                 if type(step) is not int:
                     step = self._number_of_step(step)
             self._step = self._tracer.step = step
+            if self._inert:  # nothing is asked of a value that nobody will keep
+                return self._refuse({name: value for name, value in metrics.items() if type(value) in NUMBERS})
             if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
                 row = metrics.copy()
             else:
                 row = self._sort(metrics, step)
                 if not row:
                     return row
-            if self._bare:
-                self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row))
+            if self._bare and len(row) <= WIDEST:
+                self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row, auto))
                 return row
-            return self._write_row(row, step)
+            return self._write_row(row, step, auto)
         except Exception as error:
             return self._failed("log", error)
 
-    def _write_row(self, row: Row, step: int | float) -> Row:
+    def _write_row(self, row: Row, step: int | float, auto: bool = False) -> Row:
         for stage in self._stages:
-            row = stage(row, step)
-        if self._inert:
-            return self._refuse(row)
-        self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row))  # type: ignore[arg-type]
+            try:
+                row = stage(row, step) or row
+            except Exception as error:
+                self._failed(f"stage {getattr(stage, '__name__', type(stage).__name__)}", error)
+        for piece in _pieces(row):
+            self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, piece, auto))  # type: ignore[arg-type]
         self._judge(row, step)
         return row
 
@@ -145,7 +158,8 @@ class Run:
                 {records.in_group("eval", values.name(name)): value for name, value in metrics.items()}, step
             )
             short: dict[str, Any] = {name.removeprefix("eval/"): value for name, value in row.items()}
-            self.write(records.Eval, step=step, metrics=short)
+            for piece in _pieces(short):
+                self.write(records.Eval, step=step, metrics=piece)
             self._judge(row, step)
             return short
         except Exception as error:
@@ -161,15 +175,17 @@ class Run:
     def table(self, name: str, rows: Any, step: int | float | None = None) -> None:
         """Append rows (mappings, or a data frame) to a named table."""
         try:
-            if hasattr(rows, "to_dict") and not isinstance(rows, Mapping):
-                rows = rows.to_dict("records") if hasattr(rows, "columns") else rows.to_dict()
-            rows = [rows] if isinstance(rows, Mapping) else rows
-            self.write(
-                records.Table,
-                name=values.name(name),
-                rows=[values.plain(row) if isinstance(row, Mapping) else {"value": values.plain(row)} for row in rows],
-                step=self._joined(step),
+            if hasattr(rows, "to_dicts"):  # polars
+                rows = rows.to_dicts()
+            elif hasattr(rows, "to_dict") and hasattr(rows, "columns"):  # pandas
+                rows = rows.to_dict("records")
+            step = self._joined(step)
+            plain = (
+                values.plain(row if isinstance(row, Mapping) else {"value": row})
+                for row in ([rows] if isinstance(rows, Mapping) else rows)
             )
+            for batch in _batches(plain):
+                self.write(records.Table, name=values.name(name), rows=batch, step=step)
         except Exception as error:
             self._failed("table", error)
 
@@ -182,10 +198,13 @@ class Run:
         **evidence: Any,
     ) -> None:
         """Record that something needs a person's eye, and call those who asked with `on_alert`."""
-        if level not in records.LEVELS:
-            self._failed("alert", ValueError(f"no alert level {level!r}; there are: {', '.join(records.LEVELS)}"))
-            level = "warn"
-        self._alarm.ring(Finding(str(title), level, str(text), evidence), "", self._joined(step))
+        try:
+            if level not in records.LEVELS:
+                self._failed("alert", ValueError(f"no alert level {level!r}; there are: {', '.join(records.LEVELS)}"))
+                level = "warn"
+            self._alarm.ring(Finding(str(title), level, str(text), evidence), "", self._joined(step))
+        except Exception as error:
+            self._failed("alert", error)
 
     def on_alert(self, call: Call) -> Call:
         """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""
@@ -194,14 +213,16 @@ class Run:
 
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
         """Keep a copy of a file or folder with the run; copied in the background."""
-        source = Path(path)
-        if not source.exists():
-            self._failed("artifact", FileNotFoundError(f"there is no file {str(source)!r}"))
-        elif self._inert:
-            self._refuse()
-        else:
-            self._files.copy(source, values.name(name or source.stem), media, self._joined(None))
-            self._wake()
+        try:
+            source = Path(path)
+            if self._inert:
+                self._refuse()
+            elif not source.exists():
+                raise FileNotFoundError(f"there is no file {str(source)!r}")
+            else:
+                self._files.copy(source, values.name(name or source.stem), media, self._joined(None))
+        except Exception as error:
+            self._failed("artifact", error)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -235,7 +256,9 @@ class Run:
     @property
     def next_step(self) -> int:
         """The step after the newest."""
-        return 0 if self._auto is not None else int(self._step) + 1
+        if self._auto is not None or self._step - self._step != 0:  # none yet, or not finite
+            return 0
+        return int(self._step) + 1
 
     # -- knowing ---------------------------------------------------------------------------------------------------
 
@@ -256,13 +279,14 @@ class Run:
         return self.identity.dir
 
     @property
-    def summary(self) -> Live:
-        """The last value of every series and what you set yourself; read from the journal when asked for."""
-        last: dict[str, Any] = {}
-        if self._reread is not None and self._journal is not None:
-            self._journal.flush()
-            last = dict(self._reread().summary)
-        return Live({**last, **self._set_summary}, self._summary_changed)
+    def inert(self) -> bool:
+        """Whether nothing is kept: disabled, another rank, a forked copy, or finished."""
+        return self._inert
+
+    @property
+    def summary(self) -> Summary:
+        """The last value of every series and what you set yourself; read from the journal when you look."""
+        return Summary(self._set_summary, self._read_summary, self._summary_changed)
 
     def spans(self) -> Any:
         """The spans recorded so far."""
@@ -306,7 +330,6 @@ class Run:
             return True
         try:
             self._tend_spans()
-            self._tend_files()
             return self._journal.flush(fsync=fsync)
         except Exception as error:
             self._failed("flush", error)
@@ -330,32 +353,35 @@ class Run:
             return self._finished
 
     def _finish(self, deadline: float, state: str, reason: str) -> Delivery:
-        for call in self._before_finish:
-            call()
-        while self._waiting and time.monotonic() < deadline - 1 and self._tend_device() < SPANS_EVERY:
-            time.sleep(POLL_DEVICE)
-        self._tend_spans()
-        self._tend_files()
+        def left(most: float = 5.0) -> float:
+            return max(0.1, min(most, deadline - time.monotonic()))
+
+        for call in (*self._before_finish, lambda: self._wait_for_device(deadline - 1), self._tend_spans):
+            self._attempt(call)
+        undelivered: dict[str, str] = {}
+        if unkept := self._files.close(left(30.0)):
+            undelivered["files"] = f"not copied: {', '.join(unkept[:5])}"
         if self._keeper is not None:
-            self._keeper.stop(max(0.1, min(5.0, deadline - time.monotonic())))
+            self._keeper.stop(left())
         journal = self._journal
         assert journal is not None
-        journal.flush(timeout=max(0.1, min(5.0, deadline - time.monotonic())))
+        journal.flush(timeout=left())
         self._end("the run has finished")
         last = records.Finish(
             next(self._seq), self._clock.now(), state, redact_text(cut(reason, 2000)), journal.dropped
         )
-        journal.close(last, timeout=max(0.1, min(5.0, deadline - time.monotonic())))
-        undelivered = self.post.close(deadline - time.monotonic()) if self.post else {}
+        journal.close(last, timeout=left())
+        if self.post is not None:
+            undelivered |= self.post.close(deadline - time.monotonic())
         for call in self._at_finish:
-            call()
+            self._attempt(call)
         if journal.dropped:
             notes.say(
                 f"{journal.dropped:,} records of run {self.id} are missing: "
                 f"{journal.trouble or 'they did not fit into memory'}; `chiplog show {self.id}` names them"
             )
         for sink, what in undelivered.items():
-            notes.say(f"sink {sink!r} is not complete: {what}; the journal has everything: {self.dir}")
+            notes.say(f"{sink!r} is not complete: {what}; the journal has everything: {self.dir}")
         return Delivery(not undelivered and not journal.dropped, undelivered, journal.dropped)
 
     def __enter__(self) -> Run:
@@ -387,9 +413,8 @@ class Run:
     # -- the keeper's chores ---------------------------------------------------------------------------------------
 
     def tend(self) -> float:
-        """What the run wants done in the background: spans, files, device values, the wall clock."""
+        """What the run wants done in the background: spans, device values, the wall clock."""
         self._tend_spans()
-        self._tend_files()
         if (jump := self._clock.jump()) is not None:
             self.write(records.Clock, wall=jump[0], jump=jump[1])
         return self._tend_device()
@@ -397,12 +422,6 @@ class Run:
     def _tend_spans(self) -> None:
         while (batch := self._tracer.take(self._clock.offset)) is not None:
             self.write(records.Spans, **batch)
-
-    def _tend_files(self) -> None:
-        try:
-            self._files.tend()
-        except Exception as error:
-            self._failed("keeping a file", error)
 
     def _tend_device(self) -> float:
         if not self._waiting:
@@ -428,7 +447,8 @@ class Run:
         found = values.sort(metrics, waiting.holds if waiting is not None else _never)
         if found.later and waiting is not None:
             waiting.add(step, found.later)
-            self._wake()
+            if self._keeper is not None:
+                self._keeper.wake()
         for name, value in found.media.items():
             self._write_media(name, value, step)
         for name, text in found.texts.items():
@@ -446,11 +466,6 @@ class Run:
             self._refuse()
         else:
             self._files.image(name, value, step)
-            self._wake()
-
-    def _wake(self) -> None:
-        if self._keeper is not None:
-            self._keeper.wake()
 
     def _joined(self, step: int | float | None) -> int | float:
         if step is None:
@@ -460,13 +475,32 @@ class Run:
     def _number_of_step(self, step: Any) -> int | float:
         number = values.number(step)
         if number is None:
-            raise TypeError(f"a step is a number, not {step!r}")
+            self._failed("log", TypeError(f"a step is a number, not {step!r}; the newest one, {self._step}, is taken"))
+            return self._step
         return int(number) if isinstance(number, bool) else number
 
     def _judge(self, row: Row, step: int | float) -> None:
         for rule in self._rules:
             if (finding := rule(row, step)) is not None:
                 self._alarm.ring(finding, getattr(rule, "name", type(rule).__name__), step)
+
+    def _wait_for_device(self, deadline: float) -> None:
+        while self._waiting and time.monotonic() < deadline and self._tend_device() < SPANS_EVERY:
+            time.sleep(POLL_DEVICE)
+
+    def _attempt(self, call: Callable[[], object]) -> None:
+        """Do one thing of several that must not keep each other from being done."""
+        try:
+            call()
+        except Exception as error:
+            notes.say(f"while run {self.id} ended: {error!r}")
+
+    def _read_summary(self) -> Mapping[str, Any]:
+        if self._reread is None or self._journal is None:
+            return {}
+        self._journal.flush()
+        summary: Mapping[str, Any] = self._reread().summary
+        return summary
 
     def _config_changed(self, changed: Mapping[str, Any]) -> None:
         self.write(records.Event, name="config", data=redact(values.plain(changed)))
@@ -505,17 +539,45 @@ class Run:
         self._inert, self._bare, self._inert_reason = True, False, reason
 
     def _let_go(self) -> None:
-        global current
+        global current, previous
         if current is self:
-            current = None
+            current, previous = None, self
 
 
-def inert(identity: Identity, reason: str = "this is a copy of the run in another process") -> Run:
+def inert(
+    identity: Identity,
+    config: Mapping[str, Any] | None = None,
+    reason: str = "this is a copy of the run in another process",
+) -> Run:
     """A run that keeps nothing: what a pickled run becomes elsewhere, and what `CHIPLOG_MODE=disabled` gives."""
-    run = Run(identity, None, clock=Clock(), config=identity.config)
+    run = Run(identity, None, clock=Clock(), config=identity.config if config is None else config)
     if reason:
         run._inert_reason = f"{reason}; chiplog.attach({str(identity.dir)!r}) opens a journal of its own"
     return run
+
+
+def _pieces(row: Row) -> Iterator[Row]:
+    """A row in pieces that fit into a line."""
+    if len(row) <= WIDEST:
+        yield row
+        return
+    items = iter(row.items())
+    while piece := dict(islice(items, WIDEST)):
+        yield piece
+
+
+def _batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    """Rows of a table in batches that fit into a line."""
+    batch: list[Any] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(msgspec.json.encode(row))
+        if size > TABLE_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _nowhere(_: Record) -> None:

@@ -77,6 +77,8 @@ def _choices(kind: Any) -> str:
     for part in (kind, *getattr(kind, "__args__", ())):
         if getattr(part, "__origin__", None) is Literal:
             options += [repr(option) for option in part.__args__]
+    if kind is bool:
+        options = ["true", "false"]
     return f"must be one of {', '.join(options)}" if options else ""
 
 

@@ -123,8 +123,8 @@ class Tracer:
             columns["start"].append(start + offset)
             columns["duration"].append(duration)
             columns["step"].append(step)
-            if tag:
-                tags[str(ident)] = values.plain(tag)
+            if tag is not None:
+                tags[str(ident)] = tag if isinstance(tag := values.plain(tag), dict) else {"tag": tag}
             if failed is not None:
                 columns["failed"].append(ident)
         called = {thread.ident: thread.name for thread in threading.enumerate()}

@@ -43,7 +43,10 @@ class OneStep:
 def walk(run: Run, items: Iterable[T], *, tokens: int | None, total: int | None, start: int) -> Iterator[T]:
     """Yield the items, each inside a step of its own."""
     if total is None and isinstance(items, Sized):
-        total = len(items)
+        try:
+            total = len(items)
+        except Exception:  # a DataLoader over an IterableDataset has __len__, and raises
+            total = None
     if total is not None:
         run.event("plan", steps=start + total)
     source = iter(items)

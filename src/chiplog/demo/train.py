@@ -59,7 +59,7 @@ def demo(
     ascii: bool | None = None,
     command: str = "chiplog",
 ) -> int:
-    """Train for about `seconds`, or for so many `steps`, then show the loss, a sample and what to try next; returns the exit code.
+    """Train for about `seconds`, or so many `steps`; show the loss, a sample and what to try; return the exit code.
 
     An interrupt ends the training early and shows what there is.
     """

@@ -27,7 +27,7 @@ class Smoothing:
             target = self._smoothed.get(name, "")
             if target == "":
                 wanted = any(fnmatchcase(name, pattern) for pattern in self._patterns)
-                target = self._smoothed[name] = f"smoothed/{name.rpartition('/')[2]}" if wanted else None
+                target = self._smoothed[name] = f"smoothed/{name}" if wanted else None
             if target is not None and value - value == 0:
                 total, weights = self._averages.get(name, (0.0, 0.0))
                 total, weights = self.weight * total + value, self.weight * weights + 1.0

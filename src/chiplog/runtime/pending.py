@@ -29,7 +29,7 @@ class _Copy(NamedTuple):
     event: Any  # None: the value itself knows
 
     def arrived(self) -> bool:
-        return bool(self.value.is_ready() if self.event is None else self.event.query())
+        return _is_ready(self.value) if self.event is None else bool(self.event.query())
 
 
 class Pending:
@@ -44,31 +44,30 @@ class Pending:
     def holds(self, value: Any) -> bool:
         """Whether reading this value now would wait for a device."""
         if hasattr(value, "is_ready") and hasattr(value, "copy_to_host_async"):  # jax.Array
-            return not value.is_ready() or not _on_cpu(value)
+            return not _is_ready(value) or not _on_cpu(value)
         device = getattr(value, "device", None)
         return getattr(device, "type", "cpu") not in ("cpu", "meta") and hasattr(value, "to")
 
     def add(self, step: int | float, later: Mapping[str, Any]) -> None:
-        if len(self._rows) >= MOST:
-            self._rows.popleft()
-            notes.once(
-                "device",
-                f"more than {MOST:,} rows wait for values on a device; the oldest of them are given up",
-            )
-        self._rows.append(_Row(step, {name: _copy(value) for name, value in later.items()}))
+        """Take values along. A value that cannot be copied is left out, and said once."""
+        copies = {}
+        for name, value in later.items():
+            try:
+                copies[name] = _copy(value)
+            except Exception as error:
+                _give_up(name, error)
+        if copies:
+            if len(self._rows) >= MOST:
+                self._rows.popleft()
+                notes.once("device", f"more than {MOST:,} rows wait for values on a device; the oldest are given up")
+            self._rows.append(_Row(step, copies))
 
     def ready(self) -> list[tuple[int | float, Row]]:
         """The rows whose values have arrived, in the order they were logged."""
         rows: list[tuple[int | float, Row]] = []
-        while self._rows and all(copy.arrived() for copy in self._rows[0].copies.values()):
+        while self._rows and all(_arrived(copy) for copy in self._rows[0].copies.values()):
             step, copies = self._rows.popleft()
-            found = {name: values.number(copy.value) for name, copy in copies.items()}
-            row = {name: number for name, number in found.items() if number is not None}
-            for name in found.keys() - row.keys():
-                notes.once(
-                    f"device {name}",
-                    f"{name!r} is an array of many numbers on a device, not one; it is left out",
-                )
+            row = {name: number for name, copy in copies.items() if (number := _number(name, copy)) is not None}
             if row:
                 rows.append((step, row))
         return rows
@@ -76,6 +75,7 @@ class Pending:
 
 def _copy(value: Any) -> _Copy:
     if hasattr(value, "copy_to_host_async"):
+        value = value.copy()  # ours, so that a later donation of the buffer cannot take it away
         value.copy_to_host_async()
         return _Copy(value, None)
     backend = getattr(sys.modules.get("torch"), value.device.type, None)  # torch.cuda, torch.xpu
@@ -91,6 +91,36 @@ class _Passed:
 
     def query(self) -> bool:
         return True
+
+
+def _arrived(copy: _Copy) -> bool:
+    """Whether a value is there, or never will be: a device that has failed raises for every question."""
+    try:
+        return copy.arrived()
+    except Exception:
+        return True
+
+
+def _number(name: str, copy: _Copy) -> int | float | None:
+    try:
+        number = values.number(copy.value)
+    except Exception as error:
+        _give_up(name, error)
+        return None
+    if number is None:
+        _give_up(name, ValueError("it is an array of many numbers, not one"))
+    return number
+
+
+def _give_up(name: str, error: Exception) -> None:
+    notes.once(f"device {name}", f"{name!r} could not be read from its device and is left out: {error}")
+
+
+def _is_ready(array: Any) -> bool:
+    """`is_ready` of a deleted array ends the process (jax 0.10); so that is asked first."""
+    if hasattr(array, "is_deleted") and array.is_deleted():
+        raise RuntimeError("the array has been deleted or donated")
+    return bool(array.is_ready())
 
 
 def _on_cpu(array: Any) -> bool:

@@ -15,14 +15,8 @@ _VARIABLES = (
     ("PALS_RANKID", "PALS_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
-_LAUNCHES = (
-    ("TORCHELASTIC_RUN_ID",),
-    ("SLURM_JOB_ID", "SLURM_STEP_ID"),
-    ("PBS_JOBID",),
-    ("LSB_JOBID",),
-    ("MASTER_ADDR", "MASTER_PORT"),
-)
-_RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+_JOBS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+_STARTS = ("SLURM_STEP_ID", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 
 
 class Ranks(NamedTuple):
@@ -47,10 +41,15 @@ def detect(environ: Mapping[str, str]) -> Ranks:
     return Ranks()
 
 
-def launch_id(environ: Mapping[str, str]) -> str | None:
-    """What all processes of one start share and no other start has: the scheduler's job, step and restart count, or the
-    address the processes meet at; None where nobody says."""
-    for names in _LAUNCHES:
-        if environ.get(names[0]) and environ[names[0]] != "none":  # torchrun says "none" for "not given"
-            return "-".join(environ[name] for name in (*names, *_RESTARTS) if environ.get(name))
+def job_id(environ: Mapping[str, str]) -> str | None:
+    """The scheduler's job, which stays the same when it is restarted; None where nobody says."""
+    for name in _JOBS:
+        if environ.get(name) and environ[name] != "none":  # torchrun says "none" for "not given"
+            return environ[name]
     return None
+
+
+def launch_id(environ: Mapping[str, str]) -> str | None:
+    """What all processes of one start share and no other start has: the job, its step and its restarts."""
+    job = job_id(environ)
+    return job and "-".join((job, *(environ[name] for name in _STARTS if environ.get(name))))

@@ -25,18 +25,19 @@ from chiplog.core.run import Post
 from chiplog.sinks.lease import Lease
 from chiplog.store import layout
 from chiplog.store.manifest import write_whole
-from chiplog.store.tail import Tail
+from chiplog.store.tail import Positions, Tail
 
 POLL = 0.2  # s between looks at the journal
 IDLE = 0.5  # s without a record before a sink is told so, with an empty batch
 SAVE = 1.0  # s between writes of a cursor
+LAST_TRIES = 5  # in a row, of a sink that raises when the run has ended
 BACK_OFF = (0.5, 30.0)  # s: first and longest pause after an error
 
 
 class Cursor(msgspec.Struct):
     """How far a sink has come, and what it needs to go on from there."""
 
-    positions: dict[str, tuple[int, int]] = {}
+    positions: Positions = {}
     state: dict[str, Any] = {}
 
 
@@ -61,6 +62,8 @@ class Courier:
         self.state = "ok"
         self.delivered = 0
         self.errors = 0
+        self._failures = 0  # since the last success
+        self._over = False  # given up
         self.last_error = ""
 
     def start(self) -> None:
@@ -77,6 +80,7 @@ class Courier:
 
     def close(self) -> None:
         """Ask the courier to deliver what is left and end; does not wait."""
+        self._failures = 0
         self._closing = True
         self._wake.set()
 
@@ -85,6 +89,7 @@ class Courier:
         self._thread.join(max(0.0, timeout))
         if self.state == "closed":
             return None
+        self._over = True  # if it wakes up again, it ends
         lag = self._tail.lag() if self._tail else 0
         why = self.last_error or "it did not answer in time"
         return f"{lag:,} bytes of journal are not delivered ({why})" if lag else f"it did not close ({why})"
@@ -99,16 +104,14 @@ class Courier:
                 pause = self._turn()
             except BaseException as error:  # a sink may raise anything, SystemExit too; it stays its own affair
                 pause = self._trouble(error)
-            if self.state == "closed":
+            if self.state == "closed" or self._over:
                 return
 
     def _turn(self) -> float:
         """Deliver a batch; the seconds to wait before the next turn."""
         if self._lease is not None and not self._lease.hold():
-            self.state = "waiting for another process that delivers to it"
-            if self._closing:
-                self.last_error = self.state
-                raise TimeoutError(self.state)
+            self.state = self.last_error = "another process delivers to it"
+            self._over = self._closing
             return 5.0
         if self._tail is None:
             self._tail = self._begin()
@@ -120,6 +123,7 @@ class Courier:
             self._heard = now if batch else 0.0
             self.delivered += len(batch)
             self.state, self.last_error = "ok", ""
+            self._failures = 0
         if self._closing and not batch:
             self.sink.close()
             self._save()
@@ -161,6 +165,8 @@ class Courier:
 
     def _trouble(self, error: BaseException) -> float:
         self.errors += 1
+        self._failures += 1
+        self._over = self._over or (self._closing and self._failures >= LAST_TRIES)
         self.state = "failing"
         self.last_error = f"{type(error).__name__}: {error}"
         notes.once(
@@ -169,7 +175,7 @@ class Courier:
         )
         self._go_back()
         first, longest = BACK_OFF
-        return min(longest, first * 2 ** min(self.errors - 1, 10)) if not self._closing else first
+        return min(longest, first * 2 ** min(self._failures - 1, 10)) if not self._closing else first
 
     def _go_back(self) -> None:
         """Undo what the sink did since its state was stored, so that those batches can be tried again."""

@@ -10,15 +10,17 @@ import msgspec
 
 from chiplog.core.files import make_dir
 from chiplog.store import process
+from chiplog.store.manifest import write_whole
 
 RENEW = 10.0  # s
 EXPIRES = 60.0  # s without renewal; sooner when the holder is seen to be gone
 
 
-class Holder(msgspec.Struct):
+class Holder(msgspec.Struct, frozen=True):
     host: str
     pid: int
     born: int
+    token: str
 
 
 class Lease:
@@ -26,55 +28,60 @@ class Lease:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._me = Holder(process.hostname(), os.getpid(), process.born(os.getpid()))
-        self._token = f"{os.getpid()}-{id(self):x}"
+        pid = os.getpid()
+        self._me = Holder(process.hostname(), pid, process.born(pid), os.urandom(8).hex())
         self._held = 0.0
 
     def hold(self) -> bool:
         """Take or renew the lease; false while somebody else has it."""
         now = time.monotonic()
-        if self._held:
-            if now - self._held > RENEW:
-                try:
-                    os.utime(self._path)
-                    self._held = now
-                except OSError:
-                    self._held = 0.0
-            if self._held:
-                return True
-        if self._take():
-            self._held = now
+        if self._held and now - self._held <= RENEW:
             return True
-        return False
+        self._held = now if self._renew() or self._take() else 0.0
+        return bool(self._held)
 
     def release(self) -> None:
-        if self._held:
-            self._held = 0.0
+        if self._held and self._renew():
             self._path.unlink(missing_ok=True)
+        self._held = 0.0
+
+    def _renew(self) -> bool:
+        """Touch the lease if it is still ours."""
+        if not self._held or self._holder() != self._me:
+            return False
+        try:
+            os.utime(self._path)
+        except OSError:
+            return False
+        return True
+
+    def _holder(self) -> Holder | None:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=Holder)
+        except (OSError, msgspec.MsgspecError):
+            return None
 
     def _take(self) -> bool:
+        """Create the lease, or put ours in the place of a stale one and see whether it stayed there."""
         make_dir(self._path.parent)
-        for _ in range(2):
-            try:
-                fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            except FileExistsError:
-                if not self._stale():
-                    return False
-                self._path.unlink(missing_ok=True)
-                continue
+        data = msgspec.json.encode(self._me)
+        try:
+            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            if not self._stale():
+                return False
+            write_whole(self._path, data)
+        else:
             with os.fdopen(fd, "wb") as file:
-                file.write(msgspec.json.encode(self._me))
-            return True
-        return False
+                file.write(data)
+        return self._holder() == self._me
 
     def _stale(self) -> bool:
         try:
             age = time.time() - self._path.stat().st_mtime
-            holder = msgspec.json.decode(self._path.read_bytes(), type=Holder)
-        except FileNotFoundError:
+        except OSError:
             return True
-        except (OSError, msgspec.MsgspecError):
-            return age > EXPIRES
-        if holder.host == self._me.host:
+        holder = self._holder()
+        if holder is not None and holder.host == self._me.host:
             return not process.alive(holder.pid, holder.born)
         return age > EXPIRES

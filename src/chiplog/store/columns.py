@@ -20,7 +20,7 @@ Steps = Ints | Floats
 
 
 class Column(NamedTuple):
-    """The points of one series; `exact` has the text of those values that a double does not hold, by their `seq`."""
+    """The points of one series; `exact` has the text of those values that a double does not hold, by their place."""
 
     steps: Steps
     seqs: Ints
@@ -39,6 +39,7 @@ class Columns:
         self._of: dict[str, list[tuple[_Group, int]]] = {}
         self._seqs: list[int] = []
         self._times: list[int] = []
+        self._clock: tuple[Ints, Ints] | None = None
         self.first_step: Number | None = None
         self.first_seq = -1
         self.last_step: Number | None = None
@@ -50,7 +51,7 @@ class Columns:
         if isinstance(record, records.Step):
             metrics = record.metrics
             names, values, step = tuple(metrics), tuple(metrics.values()), record.step
-            if self.first_step is None or record.seq < self.first_seq:
+            if not record.auto and (self.first_step is None or record.seq < self.first_seq):
                 self.first_step, self.first_seq = step, record.seq
             if record.seq > self.last_seq:
                 self.last_step, self.last_seq = step, record.seq
@@ -70,12 +71,17 @@ class Columns:
     def names(self) -> list[str]:
         return list(self._of)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._of
+
     def column(self, name: str) -> Column:
         return join(group.column(index) for group, index in self._of.get(name, ()))
 
     def clock(self) -> tuple[Ints, Ints]:
         """(seqs, times) of all records."""
-        return np.array(self._seqs, np.int64), np.array(self._times, np.int64)
+        if self._clock is None or len(self._clock[0]) != len(self._seqs):
+            self._clock = np.array(self._seqs, np.int64), np.array(self._times, np.int64)
+        return self._clock
 
 
 class _Group:
@@ -102,7 +108,7 @@ class _Group:
         if not self._rows:
             return
         seqs = np.array(self._seqs, np.int64)
-        columns = [_doubles(column, self._seqs) for column in zip(*self._rows, strict=True)]
+        columns = [_doubles(column) for column in zip(*self._rows, strict=True)]
         self._packed.append((as_steps(self._steps), seqs, columns))
         self._steps, self._seqs, self._rows = [], [], []
 
@@ -115,14 +121,25 @@ def join(parts: Iterable[Column]) -> Column:
     if len(columns) == 1:
         return columns[0]
     exact: dict[int, str] = {}
+    start = 0
     for column in columns:
-        exact.update(column.exact)
+        exact.update((start + at, text) for at, text in column.exact.items())
+        start += len(column.seqs)
     return Column(
         np.concatenate([column.steps for column in columns]),
         np.concatenate([column.seqs for column in columns]),
         np.concatenate([column.values for column in columns]),
         exact,
     )
+
+
+def take(column: Column, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Column:
+    """The points at some places, in that order; or those for which a mask is true."""
+    exact: dict[int, str] = {}
+    if column.exact:
+        places = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        exact = {now: column.exact[before] for now, before in enumerate(places.tolist()) if before in column.exact}
+    return Column(column.steps[chosen], column.seqs[chosen], column.values[chosen], exact)
 
 
 def as_steps(steps: list[Number]) -> Steps:
@@ -148,13 +165,13 @@ def from_text(text: str) -> Number:
     return text == "true" if text in ("true", "false") else int(text)
 
 
-def _doubles(column: tuple[Number, ...], seqs: list[int]) -> tuple[Floats, dict[int, str]]:
+def _doubles(column: tuple[Number, ...]) -> tuple[Floats, dict[int, str]]:
     kinds = set(map(type, column))
     if kinds == {float}:
         return np.array(column, np.float64), {}
     doubles = np.array([_double(value) for value in column], np.float64)
     suspects: Iterable[int] = range(len(column)) if bool in kinds else np.flatnonzero(np.abs(doubles) >= EXACT).tolist()
-    exact = {seqs[at]: text for at in suspects if (text := exact_text(column[at])) is not None}
+    exact = {at: text for at in suspects if (text := exact_text(column[at])) is not None}
     return doubles, exact
 
 
@@ -163,3 +180,5 @@ def _double(value: Number) -> float:
         return float(value)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
+    except (TypeError, ValueError):  # a whole line, but not one of ours
+        return float("nan")

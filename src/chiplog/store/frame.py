@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from chiplog.core import records
 from chiplog.core.records import Number
 from chiplog.store import layout, parts
-from chiplog.store.columns import EMPTY, Column, Columns, Ints, join
+from chiplog.store.columns import EMPTY, Column, Columns, Ints, join, take
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Scanner
 from chiplog.store.parts import Part
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """All points of a run; `refresh` reads what has come since."""
+    """All points of a run; `refresh` reads what has come since. May be asked by several threads."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
+        self.lock = threading.RLock()
         self._streams: dict[tuple[int, int], _Stream] = {}
 
     def refresh(self) -> None:
@@ -47,7 +49,10 @@ class Frame:
         column = join(column for _, column in chosen)
 
         def times() -> Ints:
-            return np.concatenate([stream.times(column.seqs) for stream, column in chosen] or [np.empty(0, np.int64)])
+            with self.lock:
+                return np.concatenate(
+                    [stream.times(column.seqs) for stream, column in chosen] or [np.empty(0, np.int64)]
+                )
 
         return Series(name, column, times=times, by_rank=lambda: self._by_rank(name, attempt))
 
@@ -72,16 +77,15 @@ class Frame:
         import polars as pl
 
         frame = self.to_pandas()
-        return pl.DataFrame(
-            {"step": frame.index.to_numpy(), **{name: frame[name].to_numpy() for name in frame.columns}}
-        )
+        columns = {_column(name): frame[name].to_numpy() for name in frame.columns}
+        return pl.DataFrame({"step": frame.index.to_numpy(), **columns})
 
     def to_xarray(self) -> xarray.Dataset:
         import xarray as xr
 
         frame = self.to_pandas()
         return xr.Dataset(
-            {name: ("step", frame[name].to_numpy()) for name in frame.columns},
+            {_column(name): ("step", frame[name].to_numpy()) for name in frame.columns},
             coords={"step": frame.index.to_numpy()},
         )
 
@@ -93,6 +97,10 @@ class Frame:
         return steps[last], values[last]
 
     def _by_rank(self, name: str, attempt: int | None) -> ByRank:
+        with self.lock:
+            return self._step_by_rank(name, attempt)
+
+    def _step_by_rank(self, name: str, attempt: int | None) -> ByRank:
         ranks = sorted({stream.rank for stream in self._streams.values()})
         columns = [join(column for _, column in self._view(name, rank, attempt)) for rank in ranks]
         steps = np.unique(np.concatenate([column.steps for column in columns])) if columns else EMPTY.steps
@@ -107,13 +115,13 @@ class Frame:
         streams = [
             stream for stream in self._streams.values() if stream.rank == rank and attempt in (None, stream.attempt)
         ]
-        streams.sort(key=lambda stream: (stream.start, stream.attempt))
+        streams.sort(key=lambda stream: stream.attempt)  # the order they began in, whatever the clocks said
         chosen = []
         for index, stream in enumerate(streams):
             column = stream.column(name)
             if attempt is None:
                 for newer in streams[index + 1 :]:
-                    if newer.launch != stream.launch and newer.first_step is not None and stream.end <= newer.start:
+                    if newer.first_step is not None and not stream.beside(newer):
                         column = _before(column, newer.first_step)
             chosen.append((stream, column))
         return chosen
@@ -128,6 +136,7 @@ class _Stream:
         self.start = self.end = 0
         self._parts: dict[int, Part] = {}
         self._tails: dict[int, tuple[Scanner, Columns]] = {}
+        self._sorted: tuple[Ints, Ints] | None = None
 
     def refresh(self, run: Path, segment: Segment) -> None:
         if segment.number not in self._tails:
@@ -150,9 +159,14 @@ class _Stream:
         if isinstance(record, records.Attempt):
             self.launch, self.start = record.launch, record.time
 
+    def beside(self, newer: _Stream) -> bool:
+        """Whether a newer attempt belongs to the same launch, or was written while this one was; a start before our
+        own is a clock that is wrong, and says nothing."""
+        return newer.launch == self.launch or self.start <= newer.start < self.end
+
     @property
     def first_step(self) -> Number | None:
-        """The step of the first row that was logged."""
+        """The step of the first row that was logged with one."""
         firsts = [(part.about.first_seq, part.about.first_step) for part in self._parts.values()]
         firsts += [(columns.first_seq, columns.first_step) for _, columns in self._tails.values()]
         return min(((seq, step) for seq, step in firsts if step is not None), default=(0, None))[1]
@@ -163,7 +177,7 @@ class _Stream:
 
     def has(self, name: str) -> bool:
         return any(name in part.about.names for part in self._parts.values()) or any(
-            name in columns.names() for _, columns in self._tails.values()
+            name in columns for _, columns in self._tails.values()
         )
 
     def column(self, name: str) -> Column:
@@ -175,14 +189,21 @@ class _Stream:
         return _by_seq(join(pieces))
 
     def times(self, seqs: Ints) -> Ints:
+        known, times = self._clock()
+        found: Ints = times[np.searchsorted(known, seqs)]
+        return found
+
+    def _clock(self) -> tuple[Ints, Ints]:
+        """(seqs, times) of all records by seq; sorted once, until more have come."""
         clocks = [part.clock for part in self._parts.values()] + [
             columns.clock() for _, columns in self._tails.values()
         ]
-        known = np.concatenate([clock[0] for clock in clocks])
-        times = np.concatenate([clock[1] for clock in clocks])
-        order = np.argsort(known, kind="stable")
-        found: Ints = times[order][np.searchsorted(known[order], seqs)]
-        return found
+        count = sum(len(seqs) for seqs, _ in clocks)
+        if self._sorted is None or len(self._sorted[0]) != count:
+            known = np.concatenate([seqs for seqs, _ in clocks])
+            order = np.argsort(known, kind="stable")
+            self._sorted = known[order], np.concatenate([times for _, times in clocks])[order]
+        return self._sorted
 
 
 _NO_POINTS = pa.schema(
@@ -198,6 +219,11 @@ _NO_POINTS = pa.schema(
 )
 
 
+def _column(name: str) -> str:
+    """A series as a column beside the steps."""
+    return "step/value" if name == "step" else name
+
+
 def _table(name: str, stream: _Stream, column: Column) -> pa.Table:
     count = len(column.seqs)
     return pa.table(
@@ -206,7 +232,7 @@ def _table(name: str, stream: _Stream, column: Column) -> pa.Table:
             "step": column.steps,
             "time": pa.array(stream.times(column.seqs), pa.timestamp("ns", "UTC")),
             "value": column.values,
-            "exact": pa.array([column.exact.get(seq) for seq in column.seqs.tolist()], pa.string())
+            "exact": pa.array([column.exact.get(at) for at in range(count)], pa.string())
             if column.exact
             else pa.nulls(count, pa.string()),
             "rank": pa.repeat(pa.scalar(stream.rank, pa.int32()), count),
@@ -219,12 +245,9 @@ def _by_seq(column: Column) -> Column:
     seqs = column.seqs
     if len(seqs) < 2 or bool(np.all(seqs[1:] >= seqs[:-1])):
         return column
-    order = np.argsort(seqs, kind="stable")
-    return Column(column.steps[order], seqs[order], column.values[order], column.exact)
+    return take(column, np.argsort(seqs, kind="stable"))
 
 
 def _before(column: Column, step: Number) -> Column:
     keep = column.steps < step
-    if bool(keep.all()):
-        return column
-    return Column(column.steps[keep], column.seqs[keep], column.values[keep], column.exact)
+    return column if bool(keep.all()) else take(column, keep)

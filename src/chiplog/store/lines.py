@@ -16,6 +16,7 @@ from zlib import crc32
 import msgspec
 
 from chiplog.core import records
+from chiplog.core.errors import MissingPackage
 from chiplog.core.records import AnyRecord
 
 LONGEST = 16 << 20  # bytes; nothing of ours writes a longer line, so a longer one is damage
@@ -176,7 +177,10 @@ def _open(path: Path, offset: int) -> BinaryIO:
 
 
 def _open_packed(path: Path) -> BinaryIO:
-    import pyarrow as pa  # only a pruned run needs it
+    try:
+        import pyarrow as pa  # only a pruned run needs it
+    except ImportError:
+        raise MissingPackage(f"{path.name} is compressed, and reading it needs: pip install 'chiplog[read]'") from None
 
     stream: BinaryIO = pa.input_stream(str(path), compression="zstd")
     return stream

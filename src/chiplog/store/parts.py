@@ -22,7 +22,7 @@ from chiplog.core import records
 from chiplog.core.files import make_dir
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout, lines
-from chiplog.store.columns import EMPTY, Column, Columns, Ints, from_text
+from chiplog.store.columns import EMPTY, Column, Columns, Ints, from_text, take
 from chiplog.store.layout import Segment
 from chiplog.store.spans import Span, expand
 
@@ -111,7 +111,7 @@ class Part:
         texts = table["exact"]
         exact: dict[int, str] = {}
         if texts.null_count < len(texts):
-            exact = {seq: text for seq, text in zip(seqs.tolist(), texts.to_pylist(), strict=True) if text is not None}
+            exact = {at: text for at, text in enumerate(texts.to_pylist()) if text is not None}
         return Column(table["step"].to_numpy(), seqs, table["value"].to_numpy(), exact)
 
     def last(self) -> Iterator[tuple[str, int, Any]]:
@@ -243,7 +243,7 @@ def _points(columns: Columns, about: About) -> Iterator[pa.Table]:
             yield emit()
             waiting, size, group = [], 0, group + 1
         last = int(np.argmax(column.seqs))
-        text = column.exact.get(int(column.seqs[last]))
+        text = column.exact.get(last)
         value: Any = _plain(float(column.values[last])) if text is None else text
         spread = max(1, -(-count // GROUP)) if count >= OWN_GROUP else 1
         about.names[name] = Name(count, group, group + spread - 1, int(column.seqs[last]), value)
@@ -259,14 +259,13 @@ def _points(columns: Columns, about: About) -> Iterator[pa.Table]:
 
 
 def _by_step(column: Column) -> Column:
-    order = np.lexsort((column.seqs, column.steps))
-    return Column(column.steps[order], column.seqs[order], column.values[order], column.exact)
+    return take(column, np.lexsort((column.seqs, column.steps)))
 
 
 def _exact(column: Column) -> pa.Array:
     if not column.exact:
         return pa.nulls(len(column.seqs), pa.string())
-    return pa.array([column.exact.get(seq) for seq in column.seqs.tolist()], pa.string())
+    return pa.array([column.exact.get(at) for at in range(len(column.seqs))], pa.string())
 
 
 def _no_points() -> pa.Table:

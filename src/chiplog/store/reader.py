@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,12 +160,12 @@ class Stored:
     @property
     def summary(self) -> dict[str, Any]:
         """The last value of every series in the default view, and what the run set itself."""
-        last: dict[str, tuple[tuple[int, int], Any]] = {}
+        last: dict[str, tuple[tuple[int, int, int], Any]] = {}  # the lowest rank, then the newest attempt, count
         for segment, part, scanner in self._pieces():
             seen = part.last() if part is not None else []
             tail = ((name, record.seq, value) for record in scanner.read() for name, value in records.points(record))
             for name, seq, value in (*seen, *tail):
-                when = segment.attempt, seq
+                when = -segment.rank, segment.attempt, seq
                 if name not in last or last[name][0] <= when:
                     last[name] = when, value
         by_hand = {key: value for event in self._events("summary") for key, value in event.data.items()}
@@ -183,35 +184,42 @@ class Stored:
 
     def names(self) -> list[str]:
         """The names of all series."""
-        return self._look().names()
+        with self._look() as frame:
+            return frame.names()
 
     def series(self, name: str, *, rank: int | None = None, attempt: int | None = None) -> Series:
         """A series: of the main rank unless one is given; in the default view unless an attempt is given.
 
         In the default view a newer launch hides what older ones logged from its first step on.
         """
-        return self._look().series(name, rank, attempt)
+        with self._look() as frame:
+            return frame.series(name, rank, attempt)
 
     def to_arrow(self) -> pyarrow.Table:
         """All points of the default view: name, step, time, value, exact, rank, attempt."""
-        return self._look().to_arrow()
+        with self._look() as frame:
+            return frame.to_arrow()
 
     def to_pandas(self) -> pandas.DataFrame:
         """A data frame with the steps as index and a column for every series (its last value at each step)."""
-        return self._look().to_pandas()
+        with self._look() as frame:
+            return frame.to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """As `to_pandas`, with the step as the first column."""
-        return self._look().to_polars()
+        with self._look() as frame:
+            return frame.to_polars()
 
     def to_xarray(self) -> xarray.Dataset:
         """A dataset with a variable for every series along `step`."""
-        return self._look().to_xarray()
+        with self._look() as frame:
+            return frame.to_xarray()
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _look(self) -> Frame:
-        """The columns, up to date."""
+    @contextmanager
+    def _look(self) -> Iterator[Frame]:
+        """The columns, up to date; one thread at a time."""
         if self._frame is None:
             try:
                 from chiplog.store.frame import Frame
@@ -220,8 +228,9 @@ class Stored:
                     f"looking into a run needs the package {error.name!r}: pip install 'chiplog[read]'"
                 ) from None
             self._frame = Frame(self.path)
-        self._frame.refresh()
-        return self._frame
+        with self._frame.lock:
+            self._frame.refresh()
+            yield self._frame
 
     def _pieces(self) -> Iterator[tuple[Segment, Part | None, Scanner]]:
         """Every segment as its part, if it has one, and a scanner for what lies beyond."""

@@ -71,10 +71,8 @@ class Series:
     def exact(self) -> list[Number]:
         """The values as Python numbers, with integers beyond 2**53 and booleans as they were logged."""
         out: list[Number] = self.values.tolist()
-        if self._exact:
-            for at, seq in enumerate(self.seqs.tolist()):
-                if seq in self._exact:
-                    out[at] = from_text(self._exact[seq])
+        for at, text in self._exact.items():
+            out[at] = from_text(text)
         return out
 
     def by_rank(self) -> ByRank:
@@ -101,7 +99,8 @@ def bucket(steps: Steps, values: Floats, n: int, low: float | None = None, high:
     starts = starts[starts < len(steps)]
     ends = np.append(starts[1:], len(steps))
     count = (ends - starts).astype(np.int64)
-    total = np.add.reduceat(values, starts)
+    with np.errstate(all="ignore"):
+        total = np.add.reduceat(values, starts)
     if np.isfinite(total).all():
         nans, mean = np.zeros(len(starts), np.int64), total / count
         return Buckets(
@@ -114,7 +113,7 @@ def bucket(steps: Steps, values: Floats, n: int, low: float | None = None, high:
             nans,
         )
     isnan, finite = np.isnan(values), np.isfinite(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         mean = np.add.reduceat(np.where(finite, values, 0.0), starts) / np.add.reduceat(finite.astype(np.int64), starts)
     return Buckets(
         steps[starts],

@@ -27,6 +27,8 @@ class Span(msgspec.Struct, frozen=True):
 
 def expand(batch: records.Spans, rank: int) -> Iterator[Span]:
     failed = set(batch.failed)
+    if not _whole(batch):
+        return
     for name, thread, ident, parent, start, duration, step in zip(
         batch.name, batch.thread, batch.id, batch.parent, batch.start, batch.duration, batch.step, strict=True
     ):
@@ -42,3 +44,13 @@ def expand(batch: records.Spans, rank: int) -> Iterator[Span]:
             ident in failed,
             rank,
         )
+
+
+def _whole(batch: records.Spans) -> bool:
+    """Whether every column is as long as the others and every index points at something."""
+    columns = (batch.name, batch.thread, batch.id, batch.parent, batch.start, batch.duration, batch.step)
+    return (
+        len({len(column) for column in columns}) == 1
+        and all(0 <= name < len(batch.names) for name in batch.name)
+        and all(0 <= thread < len(batch.threads) for thread in batch.thread)
+    )

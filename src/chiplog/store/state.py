@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chiplog.core import records
+from chiplog.core.errors import MissingPackage
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout, lines, process
 from chiplog.store.layout import Segment
@@ -39,7 +40,7 @@ def attempts(run: Path, *, rank: int | None = None) -> list[AttemptState]:
         if rank in (None, segment.rank):
             streams.setdefault((segment.rank, segment.attempt), []).append(segment)
     found = [_attempt(run, segments) for segments in streams.values()]
-    return sorted(found, key=lambda one: (one.start.time if one.start else 0, one.attempt, one.rank))
+    return sorted(found, key=lambda one: (one.attempt, one.rank))  # the order they began in, whatever the clocks said
 
 
 def state_of(run: Path) -> str:
@@ -47,8 +48,13 @@ def state_of(run: Path) -> str:
     ranks = {segment.rank for segment in layout.segments(run)}
     if not ranks:
         return "empty"
-    main = attempts(run, rank=min(ranks))
-    return "running" if any(one.state == "running" for one in main) else main[-1].state
+    return judge(attempts(run, rank=min(ranks)))
+
+
+def judge(main: list[AttemptState]) -> str:
+    """What a run is doing, from the attempts of its main rank; workers that attached themselves do not decide it."""
+    own = [one for one in main if one.start is None or not one.start.attached] or main
+    return "running" if any(one.state == "running" for one in own) else own[-1].state if own else "empty"
 
 
 def _attempt(run: Path, segments: list[Segment]) -> AttemptState:
@@ -105,7 +111,10 @@ def _ending(path: Path) -> tuple[AnyRecord | None, records.Finish | None]:
 
 def _packed_ending(run: Path, segment: Segment) -> tuple[AnyRecord | None, records.Finish | None]:
     """The same of a segment that was pruned, from its part: decompressing it would take a second."""
-    from chiplog.store import parts  # a journal that is not compressed is read without pyarrow
+    try:
+        from chiplog.store import parts  # a journal that is not compressed is read without pyarrow
+    except ImportError:
+        raise MissingPackage("this run is compressed, and reading it needs: pip install 'chiplog[read]'") from None
 
     part = parts.load(run, segment)
     last = finish = None

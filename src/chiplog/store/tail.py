@@ -11,7 +11,10 @@ from chiplog.store import layout
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage, Scanner, located
 
-Positions = dict[str, tuple[int, int]]  # by rank and attempt, "r00000-a01": (segment, byte)
+# By rank and attempt, "r00000-a01": the segment, the byte reached in it, and the byte reached in the one before, which
+# may still grow a little when the next one has begun.
+Position = tuple[int, int, int]
+Positions = dict[str, Position]
 BATCH = 1 << 20  # bytes of journal to a batch
 LIST_EVERY = 2.0  # s between looks for journals that have come since
 
@@ -25,7 +28,7 @@ class Tail:
         *,
         rank: int | None = None,
         attempt: int | None = None,
-        positions: Mapping[str, tuple[int, int]] | None = None,
+        positions: Mapping[str, Position] | None = None,
     ) -> None:
         self._run, self._rank, self._attempt = run, rank, attempt
         self._streams: dict[str, _Stream] = {}
@@ -64,8 +67,7 @@ class Tail:
                 and self._rank in (None, segment.rank)
                 and self._attempt in (None, segment.attempt)
             ):
-                index, byte = self._known.get(key, (0, 0))
-                self._streams[key] = _Stream(self._run, segment._replace(number=index), byte)
+                self._streams[key] = _Stream(self._run, segment, self._known.get(key, (0, 0, -1)))
 
 
 class _Stream:
@@ -74,16 +76,19 @@ class _Stream:
     A write that was under way when the next segment began still ends in the one before; so that one is looked at too.
     """
 
-    def __init__(self, run: Path, segment: Segment, byte: int) -> None:
+    def __init__(self, run: Path, segment: Segment, position: Position) -> None:
         self._folder = run / layout.JOURNAL
-        self._segment = segment
-        self._scanner = Scanner(self._folder / segment.filename, byte)
+        number, byte, before = position
+        self._segment = segment._replace(number=number)
+        self._scanner = Scanner(self._folder / self._segment.filename, byte)
         self._before: Scanner | None = None
+        if before >= 0 and number > 0:
+            self._before = Scanner(self._folder / self._segment._replace(number=number - 1).filename, before)
         self._damage: list[Damage] = []
 
     @property
-    def position(self) -> tuple[int, int]:
-        return self._segment.number, self._scanner.offset
+    def position(self) -> Position:
+        return self._segment.number, self._scanner.offset, self._before.offset if self._before else -1
 
     @property
     def damage(self) -> list[Damage]:
@@ -95,6 +100,9 @@ class _Stream:
         if not batch:
             following = self._segment._replace(number=self._segment.number + 1)
             if located(self._folder / following.filename).exists():
+                batch = list(self._scanner.read(limit))  # what came before the next one began, and after our look
+                if batch:
+                    return batch
                 self._damage += self._before.damage if self._before else []
                 self._before = self._scanner
                 self._segment = following
