@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 
 from chiplog.core import notes
 
@@ -16,7 +17,7 @@ class Keeper:
 
     def __init__(self, name: str) -> None:
         self._chores: list[Chore] = []
-        self._wake = threading.Event()
+        self._bell: SimpleQueue[None] = SimpleQueue()  # its `put` may be called from signal handlers and finalizers
         self._stop = False
         self._thread = threading.Thread(target=self._loop, name=f"chiplog-{name}", daemon=True)
 
@@ -28,26 +29,34 @@ class Keeper:
 
     def wake(self) -> None:
         """Call all chores now instead of when they are due; safe from anywhere."""
-        self._wake.set()
+        if self._bell.empty():
+            self._bell.put(None)
 
     def stop(self, timeout: float) -> bool:
         """Ask the thread to end; true when it has."""
         self._stop = True
-        self._wake.set()
+        self.wake()
         if self._thread is not threading.current_thread() and self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _loop(self) -> None:
         due: dict[Chore, float] = {}
+        woken = False
         while not self._stop:
-            woken = self._wake.is_set()
-            self._wake.clear()
             now = time.monotonic()
             for chore in list(self._chores):
                 if woken or due.get(chore, 0.0) <= now:
                     due[chore] = time.monotonic() + self._call(chore)
-            self._wake.wait(max(0.01, min(due.values(), default=1.0) - time.monotonic()))
+            woken = self._ring(max(0.01, min(due.values(), default=1.0) - time.monotonic()))
+
+    def _ring(self, seconds: float) -> bool:
+        """Sleep; true when woken before the time."""
+        try:
+            self._bell.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
 
     def _call(self, chore: Chore) -> float:
         try:

@@ -273,7 +273,7 @@ def _odd(line: bytes) -> AnyRecord:
     data = msgspec.json.decode(line)
     if not isinstance(data, dict):
         raise ValueError("a record is a JSON object")
-    if (step := data.get("step")) in NONFINITE:
+    if isinstance(step := data.get("step"), str) and step in NONFINITE:
         try:
             record: Known = msgspec.convert({**data, "step": NONFINITE[step]}, Known)
         except msgspec.ValidationError:

@@ -481,12 +481,19 @@ class Run:
 
     def _judge(self, row: Row, step: int | float) -> None:
         for rule in self._rules:
-            if (finding := rule(row, step)) is not None:
-                self._alarm.ring(finding, getattr(rule, "name", type(rule).__name__), step)
+            try:
+                if (finding := rule(row, step)) is not None:
+                    self._alarm.ring(finding, getattr(rule, "name", type(rule).__name__), step)
+            except Exception as error:
+                self._failed(f"rule {getattr(rule, 'name', type(rule).__name__)}", error)
 
     def _wait_for_device(self, deadline: float) -> None:
         while self._waiting and time.monotonic() < deadline and self._tend_device() < SPANS_EVERY:
             time.sleep(POLL_DEVICE)
+        if self._waiting:
+            rows = len(self._waiting)
+            notes.say(f"{rows:,} rows of run {self.id} had values still on a device when it ended; those are lost")
+            self.write(records.Event, name="gap", data={"device_rows": rows})
 
     def _attempt(self, call: Callable[[], object]) -> None:
         """Do one thing of several that must not keep each other from being done."""

@@ -32,7 +32,7 @@ class _Watch:
             for name in row:
                 if name not in self._seen:
                     self._seen.add(name)
-                    if any(fnmatchcase(name, pattern) for pattern in self._patterns):
+                    if any(fnmatchcase(str(name), pattern) for pattern in self._patterns):
                         self.names.append(name)
         return self.names
 

@@ -26,7 +26,7 @@ class Smoothing:
         for name, value in row.items():
             target = self._smoothed.get(name, "")
             if target == "":
-                wanted = any(fnmatchcase(name, pattern) for pattern in self._patterns)
+                wanted = any(fnmatchcase(str(name), pattern) for pattern in self._patterns)
                 target = self._smoothed[name] = f"smoothed/{name}" if wanted else None
             if target is not None and value - value == 0:
                 total, weights = self._averages.get(name, (0.0, 0.0))

@@ -1,0 +1,125 @@
+"""Starting trainers, waiting for what they do, and ending them: what the fault tests share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+FULL = os.environ.get("CHIPLOG_FAULTS") == "full"
+PATIENCE = 3600 if FULL else 120  # s for one test
+
+# A trainer acknowledges a record in a file of its own after `log` has returned; what was acknowledged must be kept.
+PRELUDE = """
+import atexit, gc, os, signal, sys, threading, time
+import chiplog
+
+ROOT = sys.argv[1]
+_ack = os.open(sys.argv[2], os.O_RDWR | os.O_CREAT, 0o600)
+
+def ack(n):
+    os.pwrite(_ack, b"%020d" % n, 0)
+
+def init(**more):
+    return chiplog.init(project="faults", id="run", dir=ROOT, **{"sinks": "none", **more})
+"""
+
+
+def count(few: int, many: int) -> int:
+    """How often: `few` on every change, `many` with CHIPLOG_FAULTS=full."""
+    return many if FULL else few
+
+
+class Trainer:
+    """A training process of ours, in a session of its own so that its whole tree can be killed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        code: str,
+        *words: str,
+        root: Path | None = None,
+        under: tuple[str, ...] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.dir = (root or folder) / "runs"
+        self.run = self.dir / "faults" / "run"
+        self._ack = folder / "ack"
+        script = folder / "train.py"
+        script.write_text(PRELUDE + textwrap.dedent(code.strip("\n")))
+        self.stderr = folder / f"stderr-{time.monotonic_ns()}"
+        with self.stderr.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [*under, sys.executable, str(script), str(self.dir), str(self._ack), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                cwd=folder,
+                env={**os.environ, **(env or {})},
+            )
+
+    @property
+    def acked(self) -> int:
+        """How far the trainer says it has come; -1 before the first record."""
+        try:
+            return int(self._ack.read_bytes() or b"-1")
+        except FileNotFoundError:
+            return -1
+
+    @property
+    def said(self) -> str:
+        """What it wrote to stderr so far."""
+        return self.stderr.read_text(errors="replace")
+
+    def kill_tree(self) -> None:
+        """SIGKILL for the process and all it started; returns when it is gone."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(10)
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def wait(self, timeout: float = 60) -> int:
+        """Its exit code."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill_tree()
+            raise AssertionError(f"the trainer did not end within {timeout} s; it said:\n{self.said}") from None
+
+    def until_acked(self, n: int, timeout: float = 30) -> None:
+        wait_for(lambda: self.acked >= n or self.process.poll() is not None, timeout, f"record {n} of {self.acked}")
+        assert self.acked >= n, f"the trainer ended at record {self.acked} of {n}; it said:\n{self.said}"
+
+
+@contextmanager
+def trainer(folder: Path, code: str, *words: str, **more: object) -> Iterator[Trainer]:
+    """A trainer that is gone when the test is."""
+    made = Trainer(folder, code, *words, **more)  # type: ignore[arg-type]
+    try:
+        yield made
+    finally:
+        made.kill_tree()
+
+
+def wait_for(condition: Callable[[], T], timeout: float = 10, what: str = "") -> T:
+    """The first true value of a condition; fails after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {timeout} s in vain{': ' + what if what else ''}"
+        time.sleep(0.01)
+    return value

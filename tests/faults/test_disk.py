@@ -1,0 +1,288 @@
+"""Disks that are full, broken, gone or not ours any more."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import chiplog
+
+from . import reference
+from .harness import FULL, PATIENCE, Trainer, trainer, wait_for
+
+pytestmark = pytest.mark.timeout(PATIENCE)
+
+SEGMENT = "journal/r00000-a01-0000.jsonl"
+
+# Logs until the disk refuses and `more` records beyond, says when that was, and goes on when the file `go` appears.
+KNOWN = """
+while not any(event.name == "environment" for event in chiplog.read(run.dir).records("event")):
+    time.sleep(0.01)
+"""
+UNTIL_FULL = f"""
+run = init()
+{KNOWN}
+n = 0
+def log():
+    global n
+    run.log({{"i": n, "x": 0.1 * n}}, step=n)
+    n += 1
+    ack(n)
+while not run.health()["journal"]["trouble"]:
+    log()
+print("refused at", time.monotonic(), file=sys.stderr, flush=True)
+for _ in range(20_000):
+    log()
+"""
+WAIT = """
+while not os.path.exists("go"):
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a tmpfs needs root and mount(8)")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let root mount a tmpfs")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def said_in_time(full: Trainer) -> None:
+    """The message comes within 2 s of the first refusal."""
+    wait_for(lambda: "refused at" in full.said or full.process.poll() is not None, 30)
+    wait_for(lambda: "cannot write" in full.said, 2, full.said)
+
+
+def missing_said(full: Trainer) -> int:
+    found = re.search(r"chiplog: ([\d,]+) records of run run are missing", full.said)
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def rows(run: Path) -> list[int]:
+    return reference.series(run, "i")
+
+
+def test_a_full_disk_does_not_stop_training(small_disk: Path) -> None:
+    """Log until the disk is full and 20,000 more: exit code 0, one message, a finish record, and the gap is exact."""
+    with trainer(small_disk.parent, UNTIL_FULL + WAIT, root=small_disk) as full:
+        said_in_time(full)
+        (small_disk.parent / "go").touch()
+        assert full.wait() == 0
+        assert full.said.count("cannot write") == 1
+        kept, logged = rows(full.run), full.acked
+        missing = reference.missing(full.run)[0, 1]
+        assert reference.records(full.run, "finish")[0]["state"] == "finished"
+        assert chiplog.read(full.run).state == "finished"
+        assert logged - len(kept) == len(missing) == missing_said(full) > 1000
+        assert chiplog.read(full.run).missing == {"r00000-a01": [(missing[0], missing[-1])]}
+        assert reference.records(full.run, "finish")[0]["missing"] == len(missing)
+
+
+def test_logging_goes_on_when_space_returns(small_disk: Path) -> None:
+    """A filler file is deleted while the disk is full: within 5 s all that waited is written, and nothing is lost."""
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(900 << 10))
+    code = UNTIL_FULL.replace("20_000", "1_000") + WAIT + "log()\n"
+    with trainer(small_disk.parent, code, root=small_disk) as full:
+        said_in_time(full)
+        full.until_acked(1000)
+        filler.unlink()
+        wait_for(lambda: "can be written again" in full.said, 5, full.said)
+        wait_for(lambda: rows(full.run)[-1:] == [full.acked - 1], 5)
+        (small_disk.parent / "go").touch()
+        assert full.wait() == 0
+        assert rows(full.run) == list(range(full.acked))
+        assert reference.missing(full.run) == {(0, 1): []}
+        assert chiplog.read(full.run).missing == {}
+
+
+@pytest.mark.parametrize("limit", [4000, 4013, 30_011, 400_000])
+def test_a_file_size_limit_does_not_stop_training(tmp_path: Path, limit: int) -> None:
+    """RLIMIT_FSIZE tears a record and then refuses: what came before is kept, the torn line named, the loss said."""
+    limited = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+    with trainer(tmp_path, limited + UNTIL_FULL) as full:
+        said_in_time(full)
+        assert full.wait() == 0
+        kept = rows(full.run)
+        assert kept == list(range(len(kept)))
+        assert missing_said(full) == full.acked - len(kept) + 1  # the finish record has no place either
+        assert (full.run / SEGMENT).stat().st_size == limit
+        damage = chiplog.read(full.run).damage
+        assert [(one.start, one.end) for one in damage] == reference.damage(full.run)
+        assert len(damage) <= 1
+
+
+FEW = """
+run = init()
+for n in range(150):
+    run.log({"i": n}, step=n)
+    ack(n)
+    if n % 10 == 0:
+        time.sleep(0.002)
+"""
+
+
+# The first forty records, then the file `go` is waited for, then the others.
+IN_TWO = f"""
+run = init()
+{KNOWN}
+def log(n):
+    before = time.monotonic()
+    run.log({{"i": n}}, step=n)
+    took.append(time.monotonic() - before)
+    ack(n)
+took = []
+for n in range(40):
+    log(n)
+while not os.path.exists("go"):
+    time.sleep(0.01)
+took.clear()
+for n in range(40, 150):
+    log(n)
+print("slow calls", sum(1 for one in took if one > 0.1), file=sys.stderr, flush=True)
+"""
+
+
+def strace(folder: Path, fault: str) -> tuple[str, ...]:
+    """The words that make the writes to the journal fail in a certain way. The N-th write is that of each thread."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    if subprocess.run(["strace", "-f", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("strace is not allowed to trace here")
+    path = folder / "runs" / "faults" / "run" / SEGMENT
+    only = ("-e", "trace=write", "-e", f"inject=write:{fault}", "-P", str(path))
+    return ("strace", "-f", "-o", str(folder / "trace"), *only)
+
+
+@contextmanager
+def from_now_on(victim: Trainer, folder: Path, fault: str) -> Iterator[None]:
+    """Let all writes of a running trainer to its journal fail."""
+    words = strace(folder, fault)
+    with subprocess.Popen([*words, "-p", str(victim.process.pid)], stderr=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stderr is not None
+        first = tracer.stderr.readline()
+        if "attached" not in first:
+            pytest.skip(f"strace is not allowed to attach here: {first.strip()}")
+        yield
+        victim.wait()
+        tracer.communicate(timeout=10)
+
+
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC", "EINTR", "EAGAIN", "EDQUOT", "ESTALE"])
+def test_a_write_that_fails_for_a_moment_loses_nothing(tmp_path: Path, error: str) -> None:
+    """The N-th write and the two after it fail: every record is there in the end."""
+    for when in range(1, 101) if FULL else (2, 3, 40):
+        folder = tmp_path / str(when)
+        with trainer(folder, FEW, under=strace(folder, f"error={error}:when={when}..{when + 2}")) as shaken:
+            assert shaken.wait() == 0
+            assert error in (folder / "trace").read_text()
+            assert rows(shaken.run) == list(range(150)), shaken.said
+            assert reference.missing(shaken.run) == {(0, 1): []}
+            assert chiplog.read(shaken.run).state == "finished"
+
+
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC", "EAGAIN"])
+def test_a_disk_that_fails_for_good_does_not_stop_training(tmp_path: Path, error: str) -> None:
+    """From one write on all fail: the process ends as ever, what came before is kept, and the gap is counted."""
+    with trainer(tmp_path, IN_TWO) as broken:
+        broken.until_acked(39)
+        with from_now_on(broken, tmp_path, f"error={error}:when=1+"):
+            (tmp_path / "go").touch()
+            assert broken.wait() == 0
+        assert rows(broken.run) == list(range(40))
+        assert missing_said(broken) == 110 + 1  # and the finish record
+        assert chiplog.read(broken.run).state == "killed"
+        assert broken.said.count("cannot write") == 1
+
+
+def test_a_slow_disk_costs_one_slow_write(tmp_path: Path) -> None:
+    """Writes that take 200 ms are handed to the background: the caller waits for one of them, and nothing is lost."""
+    with trainer(tmp_path, IN_TWO) as slow:
+        slow.until_acked(39)
+        with from_now_on(slow, tmp_path, "delay_enter=200000:when=1+"):
+            (tmp_path / "go").touch()
+            assert slow.wait() == 0
+        assert rows(slow.run) == list(range(150))
+        assert "slow calls 1\n" in slow.said
+
+
+STEADY = """
+run = init()
+n = 0
+while not os.path.exists("stop"):
+    run.log({"i": n}, step=n)
+    ack(n)
+    n += 1
+    time.sleep(0.001)
+"""
+
+
+def stop(steady: Trainer, folder: Path) -> None:
+    steady.until_acked(steady.acked + 20)
+    (folder / "stop").touch()
+    assert steady.wait() == 0, steady.said
+    assert "Traceback" not in steady.said
+
+
+def test_a_run_directory_deleted_while_training_comes_back(tmp_path: Path) -> None:
+    """rm -rf of the run directory: training goes on, the journal is written anew, and no record is missing from it."""
+    with trainer(tmp_path, STEADY) as steady:
+        steady.until_acked(100)
+        shutil.rmtree(steady.run)
+        wait_for((steady.run / SEGMENT).exists)
+        stop(steady, tmp_path)
+        assert rows(steady.run) == list(range(steady.acked + 1))
+        assert "was deleted" in steady.said
+
+
+def test_a_run_directory_that_keeps_being_deleted_does_not_stop_training(tmp_path: Path) -> None:
+    """Deleted again and again, the last time without return: no exception, exit code 0, a message."""
+    with trainer(tmp_path, STEADY) as steady:
+        for _ in range(3):
+            steady.until_acked(steady.acked + 50)
+            wait_for((steady.run / SEGMENT).exists)
+            shutil.rmtree(steady.dir, ignore_errors=True)
+        stop(steady, tmp_path)
+        assert "was deleted" in steady.said
+
+
+def test_a_renamed_parent_is_followed(tmp_path: Path) -> None:
+    """The project directory is renamed while training: the records are in the renamed one, all of them."""
+    with trainer(tmp_path, STEADY) as steady:
+        steady.until_acked(50)
+        moved = steady.run.parent.rename(steady.dir / "moved") / "run"
+        stop(steady, tmp_path)
+        assert rows(moved) == list(range(steady.acked + 1))
+        assert chiplog.read(moved).state == "finished"
+
+
+def test_a_directory_made_read_only_does_not_stop_training(tmp_path: Path) -> None:
+    """Rights are taken away while training, from one who is not root: what is open stays so, and nothing is lost."""
+    code = STEADY
+    if os.geteuid() == 0:
+        code = STEADY.replace("n = 0", KNOWN + "os.setgid(65534); os.setuid(65534)\nn = 0")
+        for folder in (tmp_path, *tmp_path.parents):
+            if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
+                folder.chmod(folder.stat().st_mode | 0o011)
+    with trainer(tmp_path, code) as steady:
+        steady.until_acked(50)
+        for folder in (steady.run / "journal", steady.run, steady.run.parent):
+            folder.chmod(0o500)
+        stop(steady, tmp_path)
+        assert rows(steady.run) == list(range(steady.acked + 1))
+        for folder in (steady.run.parent, steady.run, steady.run / "journal"):
+            folder.chmod(0o700)
