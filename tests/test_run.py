@@ -620,6 +620,16 @@ def test_a_worker_that_attached_itself_does_not_decide_the_state(tmp_path: Path)
     assert chiplog.read(run.dir).state == "finished" and len(chiplog.read(run.dir).series("x")) == 1
 
 
+def test_changing_the_row_that_log_gave_back_changes_nothing(tmp_path: Path) -> None:
+    """Though it may still wait to be written."""
+    for settings in ({}, {"alerts": False}):
+        run = begin(tmp_path, durability="relaxed", **settings)
+        row = run.log({"x": 1.0})
+        row["x"] = 777.0
+        run.finish()
+        assert chiplog.read(run.dir).series("x").values.tolist() == [1.0]
+
+
 def test_setting_the_summary_reads_nothing(tmp_path: Path) -> None:
     """It may be done every step."""
     run = begin(tmp_path)

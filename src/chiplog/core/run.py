@@ -124,22 +124,24 @@ class Run:
                 if type(step) is not int:
                     step = self._number_of_step(step)
             self._step = self._tracer.step = step
-            if self._inert:  # nothing is asked of a value that nobody will keep
-                return self._refuse({name: value for name, value in metrics.items() if type(value) in NUMBERS})
             if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
                 row = metrics.copy()
+                if self._bare and len(row) <= WIDEST:
+                    self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row, auto))
+                    return metrics  # the copy may still wait to be written, and is nobody else's
+            elif self._inert:  # nothing is asked of a value that nobody will keep
+                row = {name: value for name, value in metrics.items() if type(value) in NUMBERS}
             else:
                 row = self._sort(metrics, step)
                 if not row:
                     return row
-            if self._bare and len(row) <= WIDEST:
-                self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row, auto))
-                return row
             return self._write_row(row, step, auto)
         except Exception as error:
             return self._failed("log", error)
 
     def _write_row(self, row: Row, step: int | float, auto: bool = False) -> Row:
+        if self._inert:
+            return self._refuse(row)
         for stage in self._stages:
             try:
                 row = stage(row, step) or row
@@ -148,7 +150,7 @@ class Run:
         for piece in _pieces(row):
             self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, piece, auto))  # type: ignore[arg-type]
         self._judge(row, step)
-        return row
+        return row.copy()
 
     def eval(self, metrics: Mapping[str, Any], step: int | float | None = None) -> Row:
         """Record an evaluation; its numbers are the series `eval/…`."""

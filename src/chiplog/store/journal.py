@@ -30,6 +30,7 @@ SEGMENT_BYTES = 64 << 20
 TAIL_BYTES = 32 << 20  # what may wait in memory while the disk is slow, full or far away
 TAIL_PLACES = TAIL_BYTES >> 10
 SLOW = 10_000_000  # ns: a write that takes longer hands the writing over to the keeper
+STALLED = 1.0  # s in which a disk has taken nothing: then nobody waits for it
 BEAT = 5.0  # s between touches of the live segment and between fdatasyncs
 RELAXED = 0.25  # s between writes of the keeper in `relaxed` mode
 RETRY = 0.5  # s between attempts while the disk refuses
@@ -57,6 +58,7 @@ class Journal:
         self._dropped = 0
         self._failing: str | None = None
         self._told = False
+        self._took = 0.0  # when the disk last took something of the tail
         self._behind_newline = False  # the file may end in a torn line
         self._beaten = time.monotonic()
         self._dirty = False
@@ -67,7 +69,10 @@ class Journal:
         if not self._direct:
             self._defer(record)
             return
-        line = _line(record)
+        self._put(_line(record))
+
+    def _put(self, line: bytes) -> None:
+        """Write a line from the caller's thread; hand over to the keeper when the disk refuses or is slow."""
         before = time.monotonic_ns()
         try:
             written = os.write(self._fd, line)
@@ -81,7 +86,7 @@ class Journal:
             self._behind_newline = True
             self._hand_over(line, "the disk took only a part of a record")
         elif time.monotonic_ns() - before > SLOW and not self._sync_each and _waited_for_disk(self._fd, before):
-            self._direct = False
+            self._direct, self._took = False, time.monotonic()
             self._wake()
 
     @property
@@ -165,11 +170,21 @@ class Journal:
     def _defer(self, item: Record | bytes) -> None:
         tail = self._tail
         if len(tail) >= self._room:
-            self._count_dropped(not self._closed)
+            self._no_room(item)
             return
         tail.append(item)
         if (type(item) is not Step or len(item.metrics) > 10) and (places := _weigh(item) >> 10):
             tail.extend([b""] * places)  # a heavy record takes a place for every KiB
+
+    def _no_room(self, item: Record | bytes) -> None:
+        """A full tail. Beside many busy threads the keeper gets few turns, though the disk is quick: so the caller
+        writes, unless the disk is far away, refuses, or has taken nothing for a second; then the record is dropped."""
+        alive = self.durability != "relaxed" and not self._failing and time.monotonic() - self._took < STALLED
+        if alive and not self._closed and not isinstance(item, bytes):
+            self._wake()
+            self._put(_line(item))
+        else:
+            self._count_dropped(not self._closed)
 
     def _give_up(self, all_but: int = 0) -> None:
         """Drop what waits, but for the newest `all_but` bytes, and count it."""
@@ -210,6 +225,7 @@ class Journal:
                     self._complain(reason)
                     return False
                 chunk = 1 << 20
+                self._took = time.monotonic()
                 quick = time.monotonic_ns() - before < SLOW or not _waited_for_disk(self._fd, before)
                 self._hand_back(quick)
             if self._told:
