@@ -31,7 +31,11 @@ def main() -> int:
             print(f"  {_line(figure)}", flush=True)
         print(f"  ({time.monotonic() - began:.0f} s)", flush=True)
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    about = {"python": platform.python_version(), "machine": platform.platform(), "time": time.strftime("%Y-%m-%d %H:%M")}
+    about = {
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "time": time.strftime("%Y-%m-%d %H:%M"),
+    }
     rows = {name: [figure._asdict() for figure in row] for name, row in figures.items()}
     args.output.write_text(json.dumps({"about": about, "rows": rows}, indent=2) + "\n")
     missed = [figure for row in figures.values() for figure in row if not figure.met]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import resource
 import subprocess
@@ -38,7 +39,9 @@ def _compared(count: int, rounds: int) -> tuple[dict[str, list[float]], dict[str
     metrics = _metrics(count)
     with tempfile.TemporaryDirectory() as folder:
         floor = _Floor(folder, metrics)
-        bare = chiplog.init("bench", sinks="none", dir=folder, id="bare", alerts=False, durability="process", compact=False)
+        bare = chiplog.init(
+            "bench", sinks="none", dir=folder, id="bare", alerts=False, durability="process", compact=False
+        )
         chiplog.core.run.current = None
         default = chiplog.init("bench", sinks="jsonl", dir=folder, id="default", durability="process", compact=False)
         taken = interleaved(
@@ -128,6 +131,7 @@ def _cpu(code: str) -> float:
 @row
 def imports() -> Iterator[Figure]:
     """`import chiplog` in a fresh interpreter, and `init` to the first record on disk."""
+    compileall.compile_dir(Path(chiplog.__file__).parent, quiet=1)  # as an installed package is
     taken = {code: [_cpu(code) for _ in range(15)] for code in ("pass", "import msgspec", "import chiplog")}
     bare = median(taken["pass"])
     yield Figure("import msgspec, over bare Python", median(taken["import msgspec"]) - bare, "ms CPU")
@@ -140,7 +144,9 @@ def imports() -> Iterator[Figure]:
         "run.log({'loss': 1.0})\n"
         "print((time.perf_counter() - began) * 1e3)\n"
     )
-    starts = [float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout) for _ in range(9)]
+    starts = [
+        float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout) for _ in range(9)
+    ]
     yield Figure("init to the first record on disk", median(starts), "ms", 20)
 
 
@@ -162,6 +168,8 @@ def sustained() -> Iterator[Figure]:
         "assert done, done\n"
         "print(2_000_000 / took, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) / 1024)\n"
     )
-    runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout.split() for _ in range(3)]
+    runs = [
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout.split() for _ in range(3)
+    ]
     yield Figure("values a second", median(float(rate) for rate, _ in runs), "/s", 1e6, at_least=True)
     yield Figure("peak memory over base", max(float(memory) for _, memory in runs), "MiB", 64)

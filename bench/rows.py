@@ -35,7 +35,7 @@ def row(measure: Callable[[], Iterable[Figure]]) -> Callable[[], Iterable[Figure
 
 
 def interleaved(calls: dict[str, Callable[[], object]], *, calls_each: int, rounds: int) -> dict[str, list[float]]:
-    """Microseconds a call, by round; the candidates take turns, so that what the machine does meanwhile hits all alike."""
+    """Microseconds a call, by round; the candidates take turns, so that what else the machine does hits all alike."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():

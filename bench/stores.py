@@ -17,7 +17,7 @@ from bench.rows import Figure, median, row
 from chiplog.core import records
 from chiplog.core.identity import Identity
 
-STEPS, METRICS = int(os.environ.get("BENCH_STEPS", 1_000_000)), 20
+STEPS, METRICS = int(os.environ.get("BENCH_STEPS", "1000000")), 20
 
 
 def _float32(value: float) -> float:

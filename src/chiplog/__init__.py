@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from chiplog.core.media import Histogram, Image, Matrix, Text
     from chiplog.core.run import Run
     from chiplog.store.reader import Stored
-    from chiplog.store.series import Series
     from chiplog.version import VERSION as __version__
 
     run: Run | None
@@ -33,7 +32,6 @@ _WHERE = {
     "Run": "core.run",
     "Delivery": "core.ending",
     "Stored": "store.reader",
-    "Series": "store.series",
 }
 
 __all__ = [

@@ -1,18 +1,20 @@
-"""The composition root: `init` turns settings into a journal, stages, rules, sinks and probes, and returns a `Run`."""
+"""The composition root: `init` turns settings into a journal, stages, rules, sinks and probes, and returns a `Run`.
+
+What every run needs is imported with the package, so that `init` is quick; what only some need is imported where they
+ask for it, so that `import chiplog` is quick (docs/decisions/0003-imports.md).
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
-import signal
 import sys
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,22 +24,19 @@ from chiplog.core.ending import Delivery
 from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound, Unwritable
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
-from chiplog.core.protocols import Probe, Rule, Stage
+from chiplog.core.protocols import Probe, Rule, Sink, Stage
 from chiplog.core.redact import redact
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.metrics.alerts import NonFinite, Spike
-from chiplog.metrics.smoothing import Smoothing
-from chiplog.probes.sampler import Sampler
 from chiplog.runtime import ranks as ranks_
-from chiplog.runtime.environment import gather
 from chiplog.runtime.pending import Pending
-from chiplog.sinks import registry
-from chiplog.sinks.delivery import deliver
-from chiplog.store import index, journal, layout, manifest, process
+from chiplog.store import journal, layout, manifest, process
 from chiplog.store.manifest import Manifest
-from chiplog.store.reader import Stored
 from chiplog.version import VERSION
+
+if TYPE_CHECKING:
+    from chiplog.store.reader import Stored
 
 ENVIRONMENT = 2.0  # s that the end of a short run waits for git and the like
 COMPACT_FROM = 1 << 20  # bytes of journal from which `finish` has them compacted
@@ -91,7 +90,7 @@ def attach(dir: str | Path) -> Run:
     path = Path(dir).expanduser().absolute()
     if not (path / layout.JOURNAL).is_dir():
         raise RunNotFound(f"there is no run in {str(path)!r}; give the `dir` of the run to join")
-    stored = Stored(path)
+    stored = _stored(path)
     launch = stored.attempts[-1].launch if stored.attempts else os.urandom(8).hex()
     identity = Identity(stored.project, stored.id, path, stored.name, launch, stored.tags, *ranks_.detect(environ))
     made = _open(identity, Settings(compact=False), {}, attached=True)
@@ -118,11 +117,15 @@ def finish(timeout: float = 30) -> Delivery:
 
 def read(which: str | Path = "latest", *, dir: str | Path | None = None) -> Stored:
     """A stored run: by its path, its id or the beginning of it, its name, or `latest`."""
-    return Stored(index.find(which, runs_dir(dir)))
+    from chiplog.store import index
+
+    return _stored(index.find(which, runs_dir(dir)))
 
 
 def runs(dir: str | Path | None = None, project: str | None = None) -> list[Stored]:
     """All runs under a directory, oldest first."""
+    from chiplog.store import index
+
     return index.runs(runs_dir(dir), project)
 
 
@@ -196,7 +199,7 @@ def _make(
     made = _open(
         identity,
         chosen,
-        registry.open_sinks((*chosen.sinks, *objects), identity, environ) if mine.rank == 0 else {},
+        _open_sinks((*chosen.sinks, *objects), identity, environ) if mine.rank == 0 else {},
         config=config,
         stages=[*_default_stages(chosen), *stages],
         rules=[*_default_rules(chosen), *rules],
@@ -204,15 +207,37 @@ def _make(
     if mine.rank == 0:
         _introduce(made, environ)
     for probe in probes:
-        sampler = Sampler(probe, lambda name, data: made.event(name, **data))
-        made.before_finish(sampler.stop)
-        sampler.start()
+        _sample(made, probe)
     return made
+
+
+def _sample(made: Run, probe: Probe) -> None:
+    from chiplog.probes.sampler import Sampler
+
+    sampler = Sampler(probe, lambda name, data: made.event(name, **data))
+    made.before_finish(sampler.stop)
+    sampler.start()
+
+
+def _open_sinks(wanted: Sequence[Any], identity: Identity, environ: Mapping[str, str]) -> Mapping[str, Sink]:
+    if all(one == "none" for one in wanted):
+        return {}
+    from chiplog.sinks import registry
+
+    return registry.open_sinks(wanted, identity, environ)
+
+
+def _stored(path: Path) -> Stored:
+    from chiplog.store.reader import Stored
+
+    return Stored(path)
 
 
 def _default_stages(chosen: Settings) -> list[Stage]:
     if chosen.smooth is None:
         return []
+    from chiplog.metrics.smoothing import Smoothing
+
     try:
         return [Smoothing(chosen.smooth)]
     except ValueError as error:
@@ -284,7 +309,7 @@ def _open(
         stages=stages,
         rules=rules,
         waiting=Pending(),
-        reread=lambda: Stored(path),
+        reread=lambda: _stored(path),
         strict=chosen.strict,
     )
     pid = os.getpid()
@@ -304,6 +329,8 @@ def _open(
         attached=attached,
     )
     if sinks:
+        from chiplog.sinks.delivery import deliver
+
         made.post = deliver(path, segment, sinks)
     keeper.add(pages.tend)
     keeper.add(made.tend)
@@ -349,6 +376,8 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
     argv, cwd = list(sys.orig_argv), Path.cwd()
 
     def look() -> None:
+        from chiplog.runtime.environment import gather
+
         about.environment = gather(environ, argv, cwd)
         made.write(records.Event, name="environment", data=about.environment)
         _save(identity.dir, about)
@@ -370,11 +399,13 @@ def _save(path: Path, about: Manifest) -> None:
 
 def _compact(path: Path) -> None:
     """Start the compaction of a finished run in a process of its own, when there is enough to compact."""
+    from importlib.util import find_spec
+
     files = [path / layout.JOURNAL / segment.filename for segment in layout.segments(path)]
     size = sum(file.stat().st_size for file in files if file.exists())
     if size < COMPACT_FROM or find_spec("pyarrow") is None or find_spec("numpy") is None:
         return
-    import subprocess  # not before it is needed: 5 ms of every start
+    import subprocess
 
     started = subprocess.Popen(
         [sys.executable, "-m", "chiplog", "compact", "--quiet", str(path)],
@@ -391,6 +422,8 @@ def _flush_on_signal(made: Run) -> None:
     if threading.current_thread() is not threading.main_thread():
         notes.say("on_signal='flush' works only when init() is called in the main thread; it is left out")
         return
+    import signal
+
     before = signal.getsignal(signal.SIGTERM)
     reference = weakref.ref(made)
 

@@ -77,5 +77,19 @@ def test_the_numbers_of_a_record_are_points(record: records.Record, points: dict
 def test_every_kind_has_a_tag_of_its_own() -> None:
     """The kinds of the format are these and no others."""
     assert sorted(records.KINDS) == sorted(
-        "attempt step eval event table histogram matrix text file spans alert clock finish".split()
+        [
+            "attempt",
+            "step",
+            "eval",
+            "event",
+            "table",
+            "histogram",
+            "matrix",
+            "text",
+            "file",
+            "spans",
+            "alert",
+            "clock",
+            "finish",
+        ]
     )

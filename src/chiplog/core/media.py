@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import struct
 import sys
-import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,8 +117,14 @@ def png(pixels: Any) -> bytes:
     data = _bytes(pixels)
     width = shape[1] * channels
     lines = b"".join(b"\0" + data[at : at + width] for at in range(0, len(data), width))
+    import struct  # with zlib a millisecond of every start, and few runs have pictures
+    import zlib
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
     head = struct.pack(">IIBBBBB", shape[1], shape[0], 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(lines)) + _chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
 
 
 def _bytes(pixels: Any) -> bytes:
@@ -137,10 +141,6 @@ def _bytes(pixels: Any) -> bytes:
 
 def _listed(row: Any) -> Any:
     return list(row) if isinstance(row, Iterable) else row
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def _flat(values: Any) -> list[float]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
+from chiplog.core.texts import Pattern
+
 _said: set[str] = set()
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = Pattern(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def say(text: str) -> None:
@@ -35,6 +36,6 @@ def forget() -> None:
 
 def clean(text: str) -> str:
     """Run-derived text for a terminal: control characters, bidi controls and lone surrogates as visible escapes."""
-    return _CONTROL.sub(
+    return _CONTROL.compiled.sub(
         lambda match: f"\\x{ord(match[0]):02x}" if ord(match[0]) < 256 else f"\\u{ord(match[0]):04x}", text
     )

@@ -159,6 +159,7 @@ AnyRecord: TypeAlias = Known | Unknown
 KINDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind in Known.__args__}
 
 _encoder = msgspec.json.Encoder()
+encode_plain = _encoder.encode  # for records without NaN, infinities and null: writes those all as null
 _decoder = msgspec.json.Decoder(Known)
 
 

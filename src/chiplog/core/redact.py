@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from chiplog.core.texts import Pattern
+
 HIDDEN = "[redacted]"
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORDS = Pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET = frozenset(
     ("password", "passwd", "pwd", "passphrase", "secret", "secrets", "credential", "credentials", "cookie", "dsn")
 )
@@ -24,16 +25,16 @@ _BEFORE_TOKEN = frozenset(
     )
 )
 _AFTER_TOKEN = frozenset(("id", "ids", "type", "types"))
-_VALUE = re.compile(
+_VALUE = Pattern(
     r"^(?:sk-[\w-]{8,}|pk-[\w-]{16,}|hf_\w{8,}|gh[opsur]_\w{8,}|github_pat_\w+|glpat-[\w-]+|xox[abprs]-[\w-]+"
     r"|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w-]+\.[\w-]*|npm_\w{16,}|pypi-\w{16,}|wandb_v1_\w+|r8_\w{16,})$"
     r"|^(?:Bearer|Basic) \S+$|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
-_INSIDE = re.compile(
+_INSIDE = Pattern(
     r"\b(?:sk-[\w-]{16,}|hf_\w{16,}|gh[opsur]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
 )
-_USERINFO = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+_USERINFO = Pattern(r"(?<=://)[^/\s@]+(?=@)")
 
 
 def redact(value: Any, key: str = "") -> Any:
@@ -51,9 +52,9 @@ def redact(value: Any, key: str = "") -> Any:
 
 def redact_text(text: str) -> str:
     """A text with whatever looks like a key in it hidden, and URLs without user and password."""
-    if _VALUE.search(text):
+    if _VALUE.compiled.search(text):
         return HIDDEN
-    return _INSIDE.sub(HIDDEN, _USERINFO.sub(HIDDEN, text))
+    return _INSIDE.compiled.sub(HIDDEN, _USERINFO.compiled.sub(HIDDEN, text))
 
 
 def redact_command(argv: Sequence[str]) -> list[str]:
@@ -76,7 +77,7 @@ def redact_command(argv: Sequence[str]) -> list[str]:
 
 def is_secret_key(key: str) -> bool:
     """Whether a key says that its value is a secret, judged by whole words."""
-    words = [word.lower() for word in _WORDS.findall(key)]
+    words = [word.lower() for word in _WORDS.compiled.findall(key)]
     if _SECRET.intersection(words) or _RUN_TOGETHER.intersection(words) or _PAIRS.intersection(pairwise(words)):
         return True
     return any(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
+
 LONGEST = 1 << 20  # characters
 _MARK = " … [{:,} characters cut]"
 
@@ -15,3 +18,14 @@ def cut(string: str, longest: int = LONGEST) -> str:
     except UnicodeEncodeError:
         string = string.encode("utf-8", "backslashreplace").decode()
     return string
+
+
+class Pattern:
+    """A regular expression that is compiled when it is first used, not when its module is loaded."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        return re.compile(self._text)

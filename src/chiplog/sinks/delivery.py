@@ -27,7 +27,7 @@ from chiplog.store import layout
 from chiplog.store.manifest import write_whole
 from chiplog.store.tail import Positions, Tail
 
-POLL = 0.2  # s between looks at the journal
+POLL = 0.25  # s between looks at the journal
 IDLE = 0.5  # s without a record before a sink is told so, with an empty batch
 SAVE = 1.0  # s between writes of a cursor
 LAST_TRIES = 5  # in a row, of a sink that raises when the run has ended
@@ -133,7 +133,7 @@ class Courier:
             return 0.0
         if time.monotonic() - self._saved_at > SAVE:
             self._save()
-        return 0.0 if batch else POLL
+        return 0.0 if self._closing or self._tail.more else POLL
 
     def _begin(self) -> Tail:
         """Where to go on: for files from the stored cursor, otherwise from the start of this attempt."""

@@ -16,15 +16,16 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 
 from chiplog.core import notes, records, values
 from chiplog.core.files import make_dir
-from chiplog.core.records import Record, Step
+from chiplog.core.records import Record, Step, encode_plain
 from chiplog.store import layout
 from chiplog.store.layout import Segment
-from chiplog.store.lines import LONGEST, seal
+from chiplog.store.lines import LONGEST
 
 SEGMENT_BYTES = 64 << 20
 TAIL_BYTES = 32 << 20  # what may wait in memory while the disk is slow, full or far away
@@ -415,14 +416,23 @@ def _waited_for_disk(fd: int, before: int) -> bool:
 
 
 def _line(record: Record) -> bytes:
-    """A record's line; what JSON cannot say is made sayable first."""
+    """A record's line. On the way of every `log`, so nothing of ours is called but where it must be."""
     try:
-        payload = records.encode(record)
+        payload = encode_plain(record)
+        if b"null" in payload or len(payload) > LONGEST >> 1:  # a number that is not finite, or too much for a line
+            payload = _odd_payload(record)
     except Exception:  # lone surrogates, foreign types: rare, and never a reason to lose the record
-        payload = records.encode(values.sayable(record))
+        payload = _odd_payload(values.sayable(record))
+    head = payload[:-1]
+    return b'%b,"crc":%d}\n' % (head, crc32(head))
+
+
+def _odd_payload(record: Record) -> bytes:
+    payload = records.encode(record)
     if len(payload) > LONGEST >> 1:
+        notes.once("too long", "a record was too long for a line of the journal; its lists and texts were cut")
         payload = records.encode(values.shorten(record))
-    return seal(payload)
+    return payload
 
 
 def _weigh(item: Record | bytes) -> int:

@@ -7,8 +7,10 @@ over is damage, named by its range, and never an exception and never a value.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Generator, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from zlib import crc32
@@ -21,6 +23,7 @@ from chiplog.core.records import AnyRecord
 
 LONGEST = 16 << 20  # bytes; nothing of ours writes a longer line, so a longer one is damage
 CHUNK = 4 << 20
+FIRST = 64 << 10
 
 _SEAL = re.compile(rb',"crc":(0|[1-9][0-9]{0,9})\}')
 _START = b'{"log":"'
@@ -48,7 +51,7 @@ def seal(payload: bytes) -> bytes:
 def unseal(line: bytes) -> AnyRecord | None:
     """The record of one line without its newline; None unless every byte of it is as it was written."""
     at = line.rfind(b',"crc":')
-    if at < 0 or not (match := _SEAL.fullmatch(line, at)) or crc32(line[:at]) != int(match[1]):
+    if at < 0 or line[at:] != b',"crc":%d}' % crc32(line[:at]):
         return None
     try:
         record = records.decode(line)
@@ -83,15 +86,19 @@ class Scanner:
         try:
             with _open(self.path, began) as file:
                 rest = b""
-                while data := file.read(CHUNK):
+                while data := file.read(min(CHUNK, max(FIRST, self._left(file)))):
                     rest = yield from self._lines(rest + data if rest else data)
                     if limit is not None and self.offset - began >= limit:
                         return
-            self._ended = located(self.path) != self.path
+                self._ended = not isinstance(file, FileIO)  # a compressed segment never grows
         except FileNotFoundError:
             return
         except OSError as error:
             self._note(self.offset, self.offset, f"cannot be read: {error.strerror}")
+
+    def _left(self, file: BinaryIO | FileIO) -> int:
+        """About how many bytes are left to read: a buffer as large as a chunk would cost more than a few new lines."""
+        return os.fstat(file.fileno()).st_size - self.offset if isinstance(file, FileIO) else CHUNK
 
     def torn(self) -> Damage | None:
         """The unfinished line at the end, if there is one: a write under way, or the last one before a kill."""
@@ -164,16 +171,19 @@ def located(path: Path) -> Path:
     return packed if not path.exists() and packed.exists() else path
 
 
-def _open(path: Path, offset: int) -> BinaryIO:
-    path = located(path)
-    if path.suffix == ".zst":
-        file = _open_packed(path)
+def _open(path: Path, offset: int) -> BinaryIO | FileIO:
+    try:
+        plain = FileIO(path)
+    except FileNotFoundError:
+        packed = located(path)
+        if packed == path:
+            raise
+        file = _open_packed(packed)
         while offset > 0 and (skipped := len(file.read(min(offset, CHUNK)))):
             offset -= skipped
         return file
-    file = path.open("rb")
-    file.seek(offset)
-    return file
+    plain.seek(offset)
+    return plain
 
 
 def _open_packed(path: Path) -> BinaryIO:

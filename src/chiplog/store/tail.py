@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout
 from chiplog.store.layout import Segment
-from chiplog.store.lines import Damage, Scanner, located
+from chiplog.store.lines import Damage, Scanner
 
 # By rank and attempt, "r00000-a01": the segment, the byte reached in it, and the byte reached in the one before, which
 # may still grow a little when the next one has begun.
@@ -34,6 +35,7 @@ class Tail:
         self._streams: dict[str, _Stream] = {}
         self._known = dict(positions or {})
         self._listed = float("-inf")
+        self.more = False  # the last read stopped at its limit: there is more at once
         self.look()
 
     def read(self, limit: int = BATCH) -> list[AnyRecord]:
@@ -41,8 +43,13 @@ class Tail:
         if time.monotonic() - self._listed > LIST_EVERY:
             self.look()
         for stream in self._streams.values():
+            before = stream.position
             if batch := stream.read(limit):
+                self.more = (
+                    len(self._streams) > 1 or stream.position[1] - before[1] >= limit or before[0] != stream.position[0]
+                )
                 return batch
+        self.more = False
         return []
 
     def positions(self) -> Positions:
@@ -99,7 +106,8 @@ class _Stream:
         batch += self._scanner.read(limit)
         if not batch:
             following = self._segment._replace(number=self._segment.number + 1)
-            if located(self._folder / following.filename).exists():
+            path = f"{self._folder}/{following.filename}"
+            if os.path.exists(path) or os.path.exists(f"{path}.zst"):  # noqa: PTH110  asked five times a second
                 batch = list(self._scanner.read(limit))  # what came before the next one began, and after our look
                 if batch:
                     return batch
