@@ -132,7 +132,11 @@ def _cpu(code: str) -> float:
 def imports() -> Iterator[Figure]:
     """`import chiplog` in a fresh interpreter, and `init` to the first record on disk."""
     compileall.compile_dir(Path(chiplog.__file__).parent, quiet=1)  # as an installed package is
-    taken = {code: [_cpu(code) for _ in range(15)] for code in ("pass", "import msgspec", "import chiplog")}
+    codes = ("pass", "import msgspec", "import chiplog")
+    taken: dict[str, list[float]] = {code: [] for code in codes}
+    for _ in range(21):
+        for code in codes:
+            taken[code].append(_cpu(code))
     bare = median(taken["pass"])
     yield Figure("import msgspec, over bare Python", median(taken["import msgspec"]) - bare, "ms CPU")
     yield Figure("import chiplog, over bare Python", median(taken["import chiplog"]) - bare, "ms CPU", 55)

@@ -28,9 +28,7 @@ from chiplog.core.protocols import Probe, Rule, Sink, Stage
 from chiplog.core.redact import redact
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
-from chiplog.metrics.alerts import NonFinite, Spike
 from chiplog.runtime import ranks as ranks_
-from chiplog.runtime.pending import Pending
 from chiplog.store import journal, layout, manifest, process
 from chiplog.store.manifest import Manifest
 from chiplog.version import VERSION
@@ -245,7 +243,12 @@ def _default_stages(chosen: Settings) -> list[Stage]:
 
 
 def _default_rules(chosen: Settings) -> list[Rule]:
-    return [NonFinite(), Spike()] if chosen.alerts else []
+    if not chosen.alerts:
+        return []
+    from chiplog.metrics.alerts import NonFinite, Spike, Watch
+
+    watch = Watch()
+    return [NonFinite(watch), Spike(watch)]
 
 
 def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -289,6 +292,8 @@ def _open(
     attached: bool = False,
 ) -> Run:
     """Open the journal and everything around it; the attempt record is its first line."""
+    from chiplog.runtime.pending import Pending
+
     path = identity.dir
     try:
         segment, fd = journal.open_attempt(path, identity.rank)
@@ -373,13 +378,15 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
         old.environment,
     )
     _save(identity.dir, about)
+    # Imported here and not in the thread: a child forked while a thread imports could never import the same module.
+    from chiplog.runtime.environment import gather
+
     argv, cwd = list(sys.orig_argv), Path.cwd()
 
     def look() -> None:
-        from chiplog.runtime.environment import gather
-
         about.environment = gather(environ, argv, cwd)
-        made.write(records.Event, name="environment", data=about.environment)
+        if not made.inert:
+            made.write(records.Event, name="environment", data=about.environment)
         _save(identity.dir, about)
 
     thread = threading.Thread(target=look, name="chiplog-environment", daemon=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 
-class Delivery(NamedTuple):
+class Delivery(msgspec.Struct, frozen=True):
     """What `finish` achieved: true when every sink has everything; `missing` says what is not delivered, by sink."""
 
     complete: bool

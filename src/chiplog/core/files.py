@@ -43,11 +43,11 @@ class Files:
 
     def copy(self, source: Path, name: str, media: str, step: int | float) -> None:
         """Keep a copy of a file or a folder; one that has the name already stays."""
+        import shutil  # by the caller: a child forked while our thread imports could never import the same module
+
         stem, suffix = _safe(name), _safe(source.suffix) if source.is_file() else ""
 
         def keep() -> None:
-            import shutil  # compression modules come with it, and few runs need it
-
             path = f"files/artifacts/{stem}{suffix}"
             for number in count(2):
                 if not (self._run / path).exists():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from _queue import Empty, SimpleQueue  # what `queue` offers under the same names, without the rest of it
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 
 from chiplog.core import notes
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
 
 from chiplog.core.records import AnyRecord, Record, Row
 
@@ -14,7 +16,7 @@ class Stage(Protocol):
     def __call__(self, row: Row, step: int | float) -> Row: ...
 
 
-class Finding(NamedTuple):
+class Finding(msgspec.Struct, frozen=True):
     """What a rule saw; becomes an alert."""
 
     title: str

@@ -7,6 +7,7 @@ name, not a new kind. `points` is the one place that says which numbers of a rec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -160,7 +161,12 @@ KINDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind
 
 _encoder = msgspec.json.Encoder()
 encode_plain = _encoder.encode  # for records without NaN, infinities and null: writes those all as null
-_decoder = msgspec.json.Decoder(Known)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Known]:
+    """Made when it is first used: a process that only writes needs none."""
+    return msgspec.json.Decoder(Known)
 
 
 def kind_of(record: AnyRecord) -> str:
@@ -182,7 +188,7 @@ def decode(line: bytes) -> AnyRecord:
     Raises `msgspec.DecodeError` or `ValueError` when the bytes are no record at all.
     """
     try:
-        record: Known = _decoder.decode(line)
+        record = _decoder().decode(line)
     except msgspec.ValidationError:
         return _odd(line)
     if isinstance(record, (Step, Eval)) and (b'"nan"' in line or b'inf"' in line):

@@ -15,7 +15,7 @@ from itertools import count, islice
 from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -48,7 +48,7 @@ current: Run | None = None  # what `chiplog.log` writes to
 previous: Run | None = None  # what it was, when the current one has finished
 
 
-class Post(NamedTuple):
+class Post(msgspec.Struct, frozen=True):
     """What a run needs of the sinks' delivery."""
 
     sinks: Mapping[str, Sink]
@@ -147,8 +147,11 @@ class Run:
                 row = stage(row, step) or row
             except Exception as error:
                 self._failed(f"stage {getattr(stage, '__name__', type(stage).__name__)}", error)
-        for piece in _pieces(row):
-            self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, piece, auto))  # type: ignore[arg-type]
+        if len(row) <= WIDEST:
+            self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row, auto))  # type: ignore[arg-type]
+        else:
+            for piece in _pieces(row):
+                self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, piece, auto))  # type: ignore[arg-type]
         self._judge(row, step)
         return row.copy()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
 LONGEST = 1 << 20  # characters
 _MARK = " … [{:,} characters cut]"
@@ -21,11 +20,15 @@ def cut(string: str, longest: int = LONGEST) -> str:
 
 
 class Pattern:
-    """A regular expression that is compiled when it is first used, not when its module is loaded."""
+    """A regular expression that is compiled when it is first used, not when its module is loaded. Without a lock, which
+    a fork could leave taken: at worst two threads compile it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._compiled: re.Pattern[str] | None = None
 
-    @cached_property
+    @property
     def compiled(self) -> re.Pattern[str]:
-        return re.compile(self._text)
+        if self._compiled is None:
+            self._compiled = re.compile(self._text)
+        return self._compiled

@@ -8,7 +8,7 @@ becomes text, so that a row is never lost for one bad value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -26,7 +26,7 @@ _TOO_LONG = 10**4300  # Python and many others refuse to read a longer integer a
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 
 
-class Sorted(NamedTuple):
+class Sorted(msgspec.Struct, frozen=True):
     """What a call of `log` gave: numbers now, values still on a device, media, and text for what is no number."""
 
     row: Row

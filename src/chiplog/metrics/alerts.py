@@ -19,15 +19,19 @@ COOL_DOWN = 100  # rows after an alert before the next one of the same series
 EVIDENCE = 20  # values shown with an alert
 
 
-class _Watch:
-    """The watched names of the rows that have been seen; finding them costs one set comparison a row."""
+class Watch:
+    """The watched names of the rows that have been seen; one set comparison a row finds them, for all rules."""
 
-    def __init__(self, patterns: tuple[str, ...]) -> None:
+    def __init__(self, patterns: tuple[str, ...] = WATCHED) -> None:
         self._patterns = patterns
         self._seen: set[str] = set()
+        self._last: Row | None = None
         self.names: list[str] = []
 
     def look(self, row: Row) -> list[str]:
+        if row is self._last:
+            return self.names
+        self._last = row
         if not self._seen.issuperset(row):
             for name in row:
                 if name not in self._seen:
@@ -42,8 +46,8 @@ class NonFinite:
 
     name = "non-finite"
 
-    def __init__(self, patterns: tuple[str, ...] = WATCHED) -> None:
-        self._watch = _Watch(patterns)
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch = watch or Watch()
         self._bad: set[str] = set()
 
     def __call__(self, row: Row, step: int | float) -> Finding | None:
@@ -70,8 +74,8 @@ class Spike:
 
     name = "spike"
 
-    def __init__(self, patterns: tuple[str, ...] = WATCHED) -> None:
-        self._watch = _Watch(patterns)
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch = watch or Watch()
         self._past: dict[str, _Past] = {}
 
     def __call__(self, row: Row, step: int | float) -> Finding | None:

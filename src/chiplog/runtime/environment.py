@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,8 +49,6 @@ _PACKAGES = (
 
 def gather(environ: Mapping[str, str], argv: Sequence[str], cwd: Path) -> dict[str, Any]:
     """The facts, slow ones included; call it off the training thread."""
-    import platform  # here, since it is slow to load and this is off the training thread
-
     kept = {key: value for key, value in environ.items() if key in _VARIABLES or key.startswith(_PREFIXES)}
     return {
         "host": os.uname().nodename,
@@ -72,7 +72,6 @@ def _versions() -> dict[str, str]:
 
 def _git(cwd: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     """Commit, branch, remote and whether files were changed; empty outside a repository."""
-    import subprocess
 
     def ask(*words: str) -> str | None:
         try:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from chiplog.core import notes, values
 from chiplog.core.records import Row
@@ -17,12 +19,12 @@ from chiplog.core.records import Row
 MOST = 10_000  # rows that may wait; a device further behind than that has stopped
 
 
-class _Row(NamedTuple):
+class _Row(msgspec.Struct, frozen=True):
     step: int | float
     copies: dict[str, _Copy]
 
 
-class _Copy(NamedTuple):
+class _Copy(msgspec.Struct, frozen=True):
     """A value on its way to the host."""
 
     value: Any
@@ -66,10 +68,10 @@ class Pending:
         """The rows whose values have arrived, in the order they were logged."""
         rows: list[tuple[int | float, Row]] = []
         while self._rows and all(_arrived(copy) for copy in self._rows[0].copies.values()):
-            step, copies = self._rows.popleft()
-            row = {name: number for name, copy in copies.items() if (number := _number(name, copy)) is not None}
+            first = self._rows.popleft()
+            row = {name: number for name, copy in first.copies.items() if (number := _number(name, copy)) is not None}
             if row:
-                rows.append((step, row))
+                rows.append((first.step, row))
         return rows
 
 
