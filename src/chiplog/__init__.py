@@ -10,9 +10,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from chiplog.assembly import attach, finish, init, log, read, runs
+from chiplog.core import run as _engine  # comes with the package, so that `init` has less to load
 
 if TYPE_CHECKING:
+    from chiplog.assembly import attach, finish, init, log, read, runs
     from chiplog.core.ending import Delivery
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
 
     run: Run | None
 
-# The writing side is bound at once, so that `init` costs no imports; the rest when it is asked for.
 _WHERE = {
+    "init": "assembly",
+    "attach": "assembly",
+    "log": "assembly",
+    "finish": "assembly",
+    "read": "assembly",
+    "runs": "assembly",
     "ChiplogError": "core.errors",
     "Text": "core.media",
     "Histogram": "core.media",
@@ -56,7 +62,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "run":
-        return import_module("chiplog.core.run").current
+        return _engine.current
     if name == "__version__":
         return import_module("chiplog.version").VERSION
     if name in _WHERE:
