@@ -19,9 +19,7 @@ from chiplog.core.texts import cut
 
 NUMBERS = frozenset((int, float))
 DEEPEST = 32
-MOST = (
-    1 << 14
-)  # mappings and lists inside one value; beyond that it is one that holds itself, or others many times over
+MOST = 1 << 14  # mappings and lists inside one value; one with more holds itself, or others many times over
 _TOO_LONG = 10**4300  # Python and many others refuse to read a longer integer as text
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 
