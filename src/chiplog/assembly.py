@@ -29,7 +29,7 @@ from chiplog.core.redact import redact
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.runtime import ranks as ranks_
-from chiplog.store import journal, layout, manifest, process
+from chiplog.store import disks, journal, layout, manifest, process
 from chiplog.store.manifest import Manifest
 from chiplog.version import VERSION
 
@@ -353,7 +353,7 @@ def _durability(path: Path) -> str:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "process"
-    durability, kind = journal.default_durability(path, mounts)
+    durability, kind = disks.default_durability(path, mounts)
     if durability == "relaxed":
         notes.say(
             f"{path} is on a network file system ({kind}): records are written in the background, at most 0.5 s behind "

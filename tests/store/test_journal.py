@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chiplog.core import records
-from chiplog.store import journal, layout, lines
+from chiplog.store import disks, journal, layout, lines
 from chiplog.store.journal import Journal
 
 
@@ -218,4 +218,4 @@ def test_a_slow_write_hands_over_to_the_keeper_and_back(tmp_path: Path, monkeypa
 )
 def test_durability_follows_the_file_system(mounts: str, expected: tuple[str, str]) -> None:
     """The longest mount point that holds the path decides."""
-    assert journal.default_durability(Path("/data/fast/runs"), mounts) == expected
+    assert disks.default_durability(Path("/data/fast/runs"), mounts) == expected

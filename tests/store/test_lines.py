@@ -9,7 +9,7 @@ from chiplog.store import lines
 
 
 def line(seq: int) -> bytes:
-    return lines.seal(records.encode(records.Step(seq, seq, seq, {"loss": seq / 3})))
+    return lines.line_of(records.Step(seq, seq, seq, {"loss": seq / 3}))
 
 
 def scan(path: Path) -> tuple[list[int], list[lines.Damage]]:
@@ -71,5 +71,5 @@ def test_a_text_that_looks_like_a_record_is_no_record(tmp_path: Path) -> None:
     inner = line(5).decode()
     record = records.Text(0, 0, "sample", inner)
     path = tmp_path / "s.jsonl"
-    path.write_bytes(lines.seal(records.encode(record))[:-3] + b"\n")
+    path.write_bytes(lines.line_of(record)[:-3] + b"\n")
     assert scan(path)[0] == []

@@ -15,7 +15,7 @@ def write(run: Path, number: int, *seqs: int) -> None:
     make_dir(run / "journal")
     with (run / "journal" / Segment(0, 1, number).filename).open("ab") as file:
         for seq in seqs:
-            file.write(lines.seal(records.encode(records.Step(seq, seq, seq, {"x": 1.0}))))
+            file.write(lines.line_of(records.Step(seq, seq, seq, {"x": 1.0})))
 
 
 def drain(tail: Tail) -> list[int]:

@@ -21,7 +21,7 @@ from chiplog.commands.screen import Screen
 from chiplog.commands.show import ranges_text
 from chiplog.commands.survey import Survey, two_writers
 from chiplog.core.notes import clean
-from chiplog.store import index, journal, layout, lines, process
+from chiplog.store import disks, index, layout, lines, process
 from chiplog.store.layout import Segment
 from chiplog.version import VERSION
 from chiplog.views import units
@@ -127,7 +127,7 @@ def _file_system(path: Path) -> Finding:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return Finding("note", "the kind of file system cannot be seen here; durability is 'process'")
-    durability, kind = journal.default_durability(path.resolve(), mounts)
+    durability, kind = disks.default_durability(path.resolve(), mounts)
     if durability == "relaxed":
         words = f"file system {kind}: durability 'relaxed', records are on disk at most 0.5 s after log()"
         return Finding("note", words, "init(durability='process') has them there before log() returns")

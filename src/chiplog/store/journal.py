@@ -16,21 +16,20 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from zlib import crc32
 
 import msgspec
 
-from chiplog.core import notes, records, values
+from chiplog.core import notes, records
 from chiplog.core.files import make_dir
-from chiplog.core.records import Record, Step, encode_plain
+from chiplog.core.records import Record, Step
 from chiplog.store import layout
+from chiplog.store.disks import SLOW, waited_for_disk
 from chiplog.store.layout import Segment
-from chiplog.store.lines import LONGEST
+from chiplog.store.lines import line_of
 
 SEGMENT_BYTES = 64 << 20
 TAIL_BYTES = 32 << 20  # what may wait in memory while the disk is slow, full or far away
 TAIL_PLACES = TAIL_BYTES >> 10
-SLOW = 10_000_000  # ns: a write that takes longer hands the writing over to the keeper
 STALLED = 1.0  # s in which a disk has taken nothing: then nobody waits for it
 BEAT = 5.0  # s between touches of the live segment and between fdatasyncs
 RELAXED = 0.25  # s between writes of the keeper in `relaxed` mode
@@ -70,7 +69,7 @@ class Journal:
         if not self._direct:
             self._defer(record)
             return
-        self._put(_line(record))
+        self._put(line_of(record))
 
     def _put(self, line: bytes) -> None:
         """Write a line from the caller's thread; hand over to the keeper when the disk refuses or is slow."""
@@ -86,7 +85,7 @@ class Journal:
         if written != len(line):
             self._behind_newline = True
             self._hand_over(line, "the disk took only a part of a record")
-        elif time.monotonic_ns() - before > SLOW and not self._sync_each and _waited_for_disk(self._fd, before):
+        elif time.monotonic_ns() - before > SLOW and not self._sync_each and waited_for_disk(self._fd, before):
             self._direct, self._took = False, time.monotonic()
             self._wake()
 
@@ -145,7 +144,7 @@ class Journal:
         if last is not None:
             if self._dropped and isinstance(last, records.Finish):
                 last = msgspec.structs.replace(last, missing=self._dropped)
-            self._tail.appendleft(_line(last))  # first, so that it finds room; `seq` orders
+            self._tail.appendleft(line_of(last))  # first, so that it finds room; `seq` orders
         self._drain(timeout)
         self._give_up()
         try:
@@ -183,7 +182,7 @@ class Journal:
         alive = self.durability != "relaxed" and not self._failing and time.monotonic() - self._took < STALLED
         if alive and not self._closed and not isinstance(item, bytes):
             self._wake()
-            self._put(_line(item))
+            self._put(line_of(item))
         else:
             self._count_dropped(not self._closed)
 
@@ -192,7 +191,7 @@ class Journal:
         left: deque[Record | bytes] = deque()
         while self._tail:
             item = self._tail.pop()
-            line = item if isinstance(item, bytes) else _line(item)
+            line = item if isinstance(item, bytes) else line_of(item)
             all_but -= len(line)
             if all_but >= 0:
                 left.appendleft(line)
@@ -227,7 +226,7 @@ class Journal:
                     return False
                 chunk = 1 << 20
                 self._took = time.monotonic()
-                quick = time.monotonic_ns() - before < SLOW or not _waited_for_disk(self._fd, before)
+                quick = time.monotonic_ns() - before < SLOW or not waited_for_disk(self._fd, before)
                 self._hand_back(quick)
             if self._told:
                 lost = f"; {self._dropped:,} records did not fit into memory and are lost" if self._dropped else ""
@@ -249,7 +248,7 @@ class Journal:
         while size < limit:
             try:
                 item = self._tail.popleft()
-                line = item if isinstance(item, bytes) else _line(item)
+                line = item if isinstance(item, bytes) else line_of(item)
             except IndexError:
                 break
             except Exception as error:
@@ -373,20 +372,6 @@ def open_attempt(run: Path, rank: int) -> tuple[Segment, int]:
     raise AssertionError("unreachable")
 
 
-def default_durability(path: Path, mounts: str) -> tuple[str, str]:
-    """(`process` or `relaxed`, file system type) for a path, from the text of /proc/self/mounts."""
-    best, kind = "", ""
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        point = fields[1].replace("\\040", " ")
-        if len(point) > len(best) and (path == Path(point) or Path(point) in path.parents):
-            best, kind = point, fields[2]
-    far = kind.startswith(("nfs", "fuse", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "afs", "9p", "virtiofs"))
-    return ("relaxed" if far else "process"), kind
-
-
 def _reserve(path: Path) -> None:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -398,50 +383,13 @@ def _reserve(path: Path) -> None:
         pass  # a disk too full for it will be reported by the first record
 
 
-def _waited_for_disk(fd: int, before: int) -> bool:
-    """Whether a write that has taken long since `before` waited for the disk. If busy threads of this process held the
-    interpreter, letting go of it takes long without a write, too; if others held the processor, the next is quick."""
-    took = time.monotonic_ns() - before
-    for _ in range(5):
-        before = time.monotonic_ns()
-        time.sleep(0)
-        if took < SLOW + 4 * (time.monotonic_ns() - before):
-            return False
-    before = time.monotonic_ns()
-    try:
-        os.write(fd, b"\n")  # an empty line is nothing to a reader
-    except OSError:
-        return True
-    return time.monotonic_ns() - before > SLOW
-
-
-def _line(record: Record) -> bytes:
-    """A record's line. On the way of every `log`, so nothing of ours is called but where it must be."""
-    try:
-        payload = encode_plain(record)
-        if b"null" in payload or len(payload) > LONGEST >> 1:  # a number that is not finite, or too much for a line
-            payload = _odd_payload(record)
-    except Exception:  # lone surrogates, foreign types: rare, and never a reason to lose the record
-        payload = _odd_payload(values.sayable(record))
-    head = payload[:-1]
-    return b'%b,"crc":%d}\n' % (head, crc32(head))
-
-
-def _odd_payload(record: Record) -> bytes:
-    payload = records.encode(record)
-    if len(payload) > LONGEST >> 1:
-        notes.once("too long", "a record was too long for a line of the journal; its lists and texts were cut")
-        payload = records.encode(values.shorten(record))
-    return payload
-
-
 def _weigh(item: Record | bytes) -> int:
     """About what a record takes in memory."""
     if isinstance(item, bytes):
         return len(item)
     if isinstance(item, Step):
         return 100 * len(item.metrics)
-    return len(_line(item))
+    return len(line_of(item))
 
 
 def _reason(error: OSError) -> str:

@@ -17,9 +17,9 @@ from zlib import crc32
 
 import msgspec
 
-from chiplog.core import records
+from chiplog.core import notes, records, values
 from chiplog.core.errors import MissingPackage
-from chiplog.core.records import AnyRecord
+from chiplog.core.records import AnyRecord, Record, encode_plain
 
 LONGEST = 16 << 20  # bytes; nothing of ours writes a longer line, so a longer one is damage
 CHUNK = 4 << 20
@@ -42,10 +42,24 @@ class Damage(NamedTuple):
         return f"{self.segment}: bytes {self.start}-{self.end}: {self.reason}"
 
 
-def seal(payload: bytes) -> bytes:
-    """A record's JSON as a line of the journal."""
+def line_of(record: Record) -> bytes:
+    """A record's line. On the way of every `log`, so nothing of ours is called but where it must be."""
+    try:
+        payload = encode_plain(record)
+        if b"null" in payload or len(payload) > LONGEST >> 1:  # a number that is not finite, or too much for a line
+            payload = _odd_payload(record)
+    except Exception:  # lone surrogates, foreign types: rare, and never a reason to lose the record
+        payload = _odd_payload(values.sayable(record))
     head = payload[:-1]
     return b'%b,"crc":%d}\n' % (head, crc32(head))
+
+
+def _odd_payload(record: Record) -> bytes:
+    payload = records.encode(record)
+    if len(payload) > LONGEST >> 1:
+        notes.once("too long", "a record was too long for a line of the journal; its lists and texts were cut")
+        payload = records.encode(values.shorten(record))
+    return payload
 
 
 def unseal(line: bytes) -> AnyRecord | None:
