@@ -77,8 +77,7 @@ class Pending:
 
 def _copy(value: Any) -> _Copy:
     if hasattr(value, "copy_to_host_async"):
-        value = value.copy()  # ours, so that a later donation of the buffer cannot take it away
-        value.copy_to_host_async()
+        value.copy_to_host_async()  # no copy on the device: its first one would be compiled, on the caller's time
         return _Copy(value, None)
     backend = getattr(sys.modules.get("torch"), value.device.type, None)  # torch.cuda, torch.xpu
     copy = value.detach().to("cpu", non_blocking=True)

@@ -160,9 +160,9 @@ class _Stream:
             self.launch, self.start = record.launch, record.time
 
     def beside(self, newer: _Stream) -> bool:
-        """Whether a newer attempt belongs to the same launch, or was written while this one was; a start before our
-        own is a clock that is wrong, and says nothing."""
-        return newer.launch == self.launch or self.start <= newer.start < self.end
+        """Whether a newer attempt belongs to the same launch, or was written while this one was. One that lies before
+        ours by its clock is newer all the same: that clock is wrong."""
+        return newer.launch == self.launch or max(self.start, newer.start) <= min(self.end, newer.end)
 
     @property
     def first_step(self) -> Number | None:
