@@ -23,10 +23,8 @@ SIZE = 500
 
 @jax.jit
 def heavy(x: Any) -> Any:
-    """Takes a good while on any CPU."""
-    for _ in range(4):
-        x = jnp.tanh(x @ x)
-    return x.sum()
+    """Takes a good part of a second on any CPU."""
+    return jax.lax.fori_loop(0, 150, lambda _, y: jnp.tanh(y @ y), x).sum()
 
 
 def rows(run: Path, step: int) -> list[dict[str, Any]]:
@@ -47,7 +45,7 @@ def test_log_does_not_wait_for_a_jax_array(tmp_path: Path) -> None:
     before = time.monotonic()
     row = run.log({"host": 1.0, "device": result}, step=7)
     took = time.monotonic() - before
-    assert took < max(0.05, alone / 2)
+    assert took < alone / 2, "waiting would have taken all of it"
     assert row == {"host": 1.0}
     assert rows(run.dir, 7) == [{"host": 1.0}]
     wait_for(lambda: len(rows(run.dir, 7)) == 2, 60)
