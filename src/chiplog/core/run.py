@@ -82,7 +82,6 @@ class Run:
         self._offset = clock.offset
         self._seq = count()
         self._auto: Iterator[int] | None = count()
-        self._step: int | float = 0
         self._keeper = keeper
         self._stages = tuple(stages)
         self._rules = tuple(rules)
@@ -116,14 +115,14 @@ class Run:
             auto = False
             if step is None:
                 if self._auto is None:
-                    step = self._step
+                    step = self._tracer.step
                 else:
                     step, auto = next(self._auto), True
             else:
                 self._auto = None
                 if type(step) is not int:
                     step = self._number_of_step(step)
-            self._step = self._tracer.step = step
+            self._tracer.step = step
             if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
                 row = metrics.copy()
                 if self._bare and len(row) <= WIDEST:
@@ -256,14 +255,14 @@ class Run:
     def begin_step(self, step: int) -> None:
         """Let what is logged without a step belong to this one."""
         self._auto = None
-        self._step = self._tracer.step = step
+        self._tracer.step = step
 
     @property
     def next_step(self) -> int:
         """The step after the newest."""
-        if self._auto is not None or self._step - self._step != 0:  # none yet, or not finite
+        if self._auto is not None or self._tracer.step - self._tracer.step != 0:  # none yet, or not finite
             return 0
-        return int(self._step) + 1
+        return int(self._tracer.step) + 1
 
     # -- knowing ---------------------------------------------------------------------------------------------------
 
@@ -474,14 +473,16 @@ class Run:
 
     def _joined(self, step: int | float | None) -> int | float:
         if step is None:
-            return self._step
+            return self._tracer.step
         return step if type(step) is int else self._number_of_step(step)
 
     def _number_of_step(self, step: Any) -> int | float:
         number = values.number(step)
         if number is None:
-            self._failed("log", TypeError(f"a step is a number, not {step!r}; the newest one, {self._step}, is taken"))
-            return self._step
+            self._failed(
+                "log", TypeError(f"a step is a number, not {step!r}; the newest one, {self._tracer.step}, is taken")
+            )
+            return self._tracer.step
         return int(number) if isinstance(number, bool) else number
 
     def _judge(self, row: Row, step: int | float) -> None:

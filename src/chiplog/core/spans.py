@@ -94,7 +94,7 @@ class Tracer:
         self.ids = count(1)
         self.done: deque[tuple[Any, ...]] = deque()
         self.dropped = 0
-        self.step: int | float | None = None
+        self.step: int | float = 0  # the newest one, also for what is logged without
         self.enabled = True
 
     def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | NoSpan:
