@@ -47,6 +47,21 @@ def test_the_same_after_compaction(cli: Cli) -> None:
     assert json.loads(cli("show", "--json")[1]) == before
 
 
+def test_steps_nobody_gave_are_the_same_after_compaction(cli: Cli, tmp_path: Path) -> None:
+    """A run logged without steps has its first and last one on either side of it."""
+    with chiplog.init("p", sinks="none", dir=tmp_path / "uncounted", compact=False) as run:
+        for value in range(5):
+            run.log({"x": value})
+
+    def steps() -> str:
+        (line,) = [line for line in cli("show", str(run.dir))[1].splitlines() if " 0 to 4 " in line]
+        return line
+
+    before = steps()
+    cli("compact", "--quiet", str(run.dir))
+    assert steps() == before
+
+
 def test_numbers_that_are_none_are_still_json(cli: Cli) -> None:
     """NaN and infinities are strings in `--json`."""
     with chiplog.init(project="p", sinks="none", alerts=False) as run:

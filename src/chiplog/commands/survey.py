@@ -10,9 +10,10 @@ import msgspec
 
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number
-from chiplog.store import layout, lines, manifest, state
+from chiplog.store import layout, manifest, state
 from chiplog.store.layout import Segment
-from chiplog.store.lines import Damage, Scanner
+from chiplog.store.lines import Damage
+from chiplog.store.reader import beyond, part_of
 from chiplog.store.state import AttemptState, judge
 from chiplog.store.tail import Position, Tail, stream_key
 
@@ -118,12 +119,10 @@ class Survey:
 
     def _read(self, segment: Segment) -> None:
         stream = self.streams.setdefault(stream_key(segment), Stream())
-        part = _part(self.path, segment)
+        part = part_of(self.path, segment)
         if part is not None:
             self._read_part(part, segment, stream)
-            if _packed(self.path, segment):  # only what its part covers is ever compressed
-                return
-        scanner = Scanner(self.path / layout.JOURNAL / segment.filename, part.about.covers if part else 0)
+        scanner = beyond(self.path, segment, part)
         for record in scanner.read():
             stream.feed(record)
             self._keep(record)
@@ -133,8 +132,9 @@ class Survey:
 
     def _read_part(self, part: Part, segment: Segment, stream: Stream) -> None:
         stream.records += part.about.records
-        stream.begin(part.about.first_step, part.about.first_seq)
-        for seq in part.clock[0].tolist():
+        seqs = part.clock[0].tolist()
+        stream.begin(part.about.begin_step, seqs[0] if seqs else 0)
+        for seq in seqs:
             stream.add_seq(seq)
         for record in part.rows():
             self._keep(record)
@@ -197,23 +197,9 @@ def _end(attempt: AttemptState, now: int) -> int:
     return now if attempt.state == "running" else attempt.last.time if attempt.last else 0
 
 
-def _part(path: Path, segment: Segment) -> Part | None:
-    if not layout.has_part(path, segment):
-        return None
-    try:
-        from chiplog.store import parts  # a journal is read without pyarrow
-    except ImportError:
-        return None
-    return parts.load(path, segment)
-
-
 def _last_step(part: Part) -> Number:
     """The step of the newest point in a part."""
     name, _ = max(part.about.names.items(), key=lambda item: item[1].last_seq)
     column = part.column(name)
     step: Number = column.steps[column.seqs.argmax()].item()
     return step
-
-
-def _packed(path: Path, segment: Segment) -> bool:
-    return lines.located(path / layout.JOURNAL / segment.filename).suffix == ".zst"

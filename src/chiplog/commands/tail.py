@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from itertools import islice
@@ -19,7 +18,6 @@ from chiplog.store.lines import Scanner
 from chiplog.store.reader import Stored
 from chiplog.store.tail import Positions, Tail, stream_key
 
-POLL = 0.2  # s between looks
 LOOKS = (64 << 10, 4 << 20)  # bytes from the end in which the last records are sought first
 WIPE = "\r\x1b[K"
 BEGINNING = 200  # records in which a plan of the run is sought
@@ -35,7 +33,7 @@ def run(args: Namespace) -> int:
     newest, tail = _newest(stored.path, args.n)
     try:
         console.write([*_plan(stored.path), *newest])
-        for batch in _follow(stored, tail) if not args.once else ([],):
+        for batch in stored.batches(tail) if not args.once else ([],):
             console.write(batch)
             if out.broken:
                 raise BrokenPipeError
@@ -90,22 +88,6 @@ def _plan(path: Path) -> list[AnyRecord]:
         for record in islice(Scanner(path / layout.JOURNAL / segment.filename).read(), BEGINNING)
         if isinstance(record, records.Event) and record.name == "plan"
     ]
-
-
-def _follow(stored: Stored, tail: Tail) -> Iterator[list[AnyRecord]]:
-    """As `Stored.follow`, from where `tail` is, by batch; an empty one when nothing has come."""
-    ended = False
-    while True:
-        batch = tail.read()
-        yield batch
-        if not batch:
-            if ended:
-                return
-            ended = stored.state not in ("running", "empty")
-            if ended:
-                tail.look()
-            else:
-                time.sleep(POLL)
 
 
 class _Pipe:

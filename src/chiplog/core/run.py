@@ -519,8 +519,9 @@ class Run:
         self.write(records.Event, name="config", data=redact(values.plain(changed)))
 
     def _summary_changed(self, changed: Mapping[str, Any]) -> None:
-        self._set_summary.update(values.plain(changed))
-        self.write(records.Event, name="summary", data=redact(values.plain(changed)))
+        plain = values.plain(changed)
+        self._set_summary.update(plain)
+        self.write(records.Event, name="summary", data=redact(plain))
 
     def _failed(self, what: str, error: Exception) -> Row:
         if self._strict:

@@ -85,8 +85,6 @@ def plain(value: Any) -> Any:
 
 def name(key: Any) -> str:
     """A key as the name of a series."""
-    if type(key) is str:
-        return cut(key, 65_536)
     return cut(key if isinstance(key, str) else text(key), 65_536)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from chiplog.core import records, values
+from chiplog.core.files import make_dir
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Event, Plain, Table
 from chiplog.sinks.rows import Row, Rows
@@ -124,7 +125,7 @@ class Csv:
         return sheet
 
     def _write_config(self) -> None:
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_dir(self.directory)
         text = msgspec.json.format(msgspec.json.encode(self._config), indent=2)
         write_whole(self.directory / CONFIG, text + b"\n")
         self._config_written = self._config

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from chiplog.core.files import make_dir
+
 CHUNK = 1 << 20
 
 
@@ -82,7 +84,7 @@ class Tape:
 
 
 def _create(path: Path, flags: int = 0) -> int:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_dir(path.parent)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
 
 

@@ -40,7 +40,9 @@ class Columns:
         self._seqs: list[int] = []
         self._times: list[int] = []
         self._clock: tuple[Ints, Ints] | None = None
-        self.first_step: Number | None = None
+        self.begin_step: Number | None = None  # of the first row, whoever counted it
+        self._begin_seq = -1
+        self.first_step: Number | None = None  # of the first row whose step was given
         self.first_seq = -1
         self.last_step: Number | None = None
         self.last_seq = -1
@@ -51,6 +53,8 @@ class Columns:
         if isinstance(record, records.Step):
             metrics = record.metrics
             names, values, step = tuple(metrics), tuple(metrics.values()), record.step
+            if self.begin_step is None or record.seq < self._begin_seq:
+                self.begin_step, self._begin_seq = step, record.seq
             if not record.auto and (self.first_step is None or record.seq < self.first_seq):
                 self.first_step, self.first_seq = step, record.seq
             if record.seq > self.last_seq:

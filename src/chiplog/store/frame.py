@@ -16,6 +16,7 @@ from chiplog.store.columns import EMPTY, Column, Columns, Ints, join, take
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Scanner
 from chiplog.store.parts import Part
+from chiplog.store.reader import beyond
 from chiplog.store.series import ByRank, Series
 
 if TYPE_CHECKING:
@@ -146,9 +147,7 @@ class _Stream:
                 self.end = max(self.end, part.about.last_time)
                 for record in part.rows("attempt"):
                     self._begin(record)
-            path = run / layout.JOURNAL / segment.filename
-            scanner = part.beyond(path) if part is not None else Scanner(path)
-            self._tails[segment.number] = scanner, Columns()
+            self._tails[segment.number] = beyond(run, segment, part), Columns()
         scanner, columns = self._tails[segment.number]
         for record in scanner.read():
             columns.feed(record)

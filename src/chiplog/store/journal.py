@@ -35,7 +35,6 @@ BEAT = 5.0  # s between touches of the live segment and between fdatasyncs
 RELAXED = 0.25  # s between writes of the keeper in `relaxed` mode
 RETRY = 0.5  # s between attempts while the disk refuses
 RESERVE_BYTES = 16 << 10
-DURABILITIES = ("process", "relaxed", "disk")
 
 
 class Journal:
@@ -135,9 +134,8 @@ class Journal:
             return
         self._closed, self._room = True, 0
         self._drain(timeout)
-        reserve = self.run / layout.JOURNAL / f"r{self.segment.rank:05d}.reserve"
         try:
-            reserve.unlink(missing_ok=True)
+            layout.reserve(self.run, self.segment.rank).unlink(missing_ok=True)
         except OSError:
             pass
         self._give_up(all_but=RESERVE_BYTES // 2)
@@ -367,7 +365,7 @@ def open_attempt(run: Path, rank: int) -> tuple[Segment, int]:
             fd = create(run, segment)
         except FileExistsError:
             continue
-        _reserve(run / layout.JOURNAL / f"r{rank:05d}.reserve")
+        _reserve(layout.reserve(run, rank))
         return segment, fd
     raise AssertionError("unreachable")
 

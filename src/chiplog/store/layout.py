@@ -51,6 +51,11 @@ def segments(run: Path) -> list[Segment]:
     return sorted({segment for name in names if (segment := parse_segment(name))})
 
 
+def reserve(run: Path, rank: int) -> Path:
+    """The file whose room the last records of a rank may take on a full disk."""
+    return run / JOURNAL / f"r{rank:05d}.reserve"
+
+
 def has_part(run: Path, segment: Segment) -> bool:
     """Whether a segment has been compacted."""
     return (run / PARTS / f"{segment.stem}.points.parquet").exists()

@@ -67,6 +67,7 @@ class About(msgspec.Struct):
     first_step: int | float | None = None
     first_seq: int = -1
     last_step: int | float | None = None
+    begin_step: int | float | None = None
     damage: list[tuple[int, int, str]] = []
     names: dict[str, Name] = {}
 
@@ -181,6 +182,7 @@ def compact(run: Path, segment: Segment) -> bool:
         columns.first_step,
         columns.first_seq,
         columns.last_step,
+        columns.begin_step,
         [(damage.start, damage.end, damage.reason) for damage in scanner.damage],
     )
     tables = {

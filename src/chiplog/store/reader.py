@@ -137,25 +137,30 @@ class Stored:
         Waits for a run that has not started. A torn last line is left for the next turn. `timeout` seconds without a
         record end it too.
         """
-        tail = Tail(self.path)
         heard = time.monotonic()
-        ended = False
-        while True:
-            batch = tail.read()
+        for batch in self.batches(Tail(self.path), poll=poll):
             yield from batch
             if batch:
                 heard = time.monotonic()
-            elif ended:
+            elif timeout is not None and time.monotonic() - heard > timeout:
                 return
+
+    def batches(self, tail: Tail, *, poll: float = 0.2) -> Iterator[list[AnyRecord]]:
+        """As `follow`, from where a tail is, by batch; an empty one whenever nothing has come."""
+        ended = False
+        while True:
+            batch = tail.read()
+            yield batch
+            if batch:
+                continue
+            if ended:
+                return
+            # What was written between the last look and the end is read in one more turn.
+            ended = self.state not in ("running", "empty")
+            if ended:
+                tail.look()
             else:
-                # What was written between the last look and the end is read in one more turn.
-                ended = self.state not in ("running", "empty")
-                if ended:
-                    tail.look()
-                elif timeout is not None and time.monotonic() - heard > timeout:
-                    return
-                else:
-                    time.sleep(poll)
+                time.sleep(poll)
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -236,16 +241,11 @@ class Stored:
         """Every segment as its part, if it has one, and a scanner for what lies beyond."""
         for segment in layout.segments(self.path):
             part = self._part(segment)
-            yield segment, part, self._beyond(segment, part)
+            yield segment, part, beyond(self.path, segment, part)
 
     def _part(self, segment: Segment) -> Part | None:
-        if segment not in self._parts and layout.has_part(self.path, segment):
-            try:
-                from chiplog.store import parts  # a journal alone is read without pyarrow
-            except ImportError:
-                return None
-            if (part := parts.load(self.path, segment)) is not None:
-                self._parts[segment] = part
+        if segment not in self._parts and (part := part_of(self.path, segment)) is not None:
+            self._parts[segment] = part
         return self._parts.get(segment)
 
     def _read(self, segment: Segment, kind: str | None) -> Iterator[AnyRecord]:
@@ -253,12 +253,7 @@ class Stored:
         part = self._part(segment) if kind not in (None, "step", "spans") else None
         if part is not None:
             yield from part.rows(kind)
-        yield from self._beyond(segment, part).read()
-
-    def _beyond(self, segment: Segment, part: Part | None) -> Scanner:
-        """A scanner for what a segment holds beyond its part."""
-        path = self.path / layout.JOURNAL / segment.filename
-        return part.beyond(path) if part is not None else Scanner(path)
+        yield from beyond(self.path, segment, part).read()
 
     def _events(self, name: str) -> Iterator[Event]:
         for record in self.records("event", rank=self._main_rank()):
@@ -267,6 +262,23 @@ class Stored:
 
     def _main_rank(self) -> int | None:
         return min((segment.rank for segment in layout.segments(self.path)), default=None)
+
+
+def part_of(path: Path, segment: Segment) -> Part | None:
+    """The part of a segment, if there is one and it can be read here; the journal says the same."""
+    if not layout.has_part(path, segment):
+        return None
+    try:
+        from chiplog.store import parts  # a journal alone is read without pyarrow
+    except ImportError:
+        return None
+    return parts.load(path, segment)
+
+
+def beyond(path: Path, segment: Segment, part: Part | None) -> Scanner:
+    """A scanner for what a segment holds beyond its part; for all of it where there is none."""
+    file = path / layout.JOURNAL / segment.filename
+    return part.beyond(file) if part is not None else Scanner(file)
 
 
 def _holes(seqs: list[int]) -> list[tuple[int, int]]:

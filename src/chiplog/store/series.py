@@ -101,26 +101,13 @@ def bucket(steps: Steps, values: Floats, n: int, low: float | None = None, high:
     count = (ends - starts).astype(np.int64)
     with np.errstate(all="ignore"):
         total = np.add.reduceat(values, starts)
-    if np.isfinite(total).all():
-        nans, mean = np.zeros(len(starts), np.int64), total / count
-        return Buckets(
-            steps[starts],
-            steps[ends - 1],
-            np.minimum.reduceat(values, starts),
-            np.maximum.reduceat(values, starts),
-            mean,
-            count,
-            nans,
-        )
-    isnan, finite = np.isnan(values), np.isfinite(values)
-    with np.errstate(all="ignore"):
-        mean = np.add.reduceat(np.where(finite, values, 0.0), starts) / np.add.reduceat(finite.astype(np.int64), starts)
-    return Buckets(
-        steps[starts],
-        steps[ends - 1],
-        np.fmin.reduceat(values, starts),
-        np.fmax.reduceat(values, starts),
-        mean,
-        count,
-        np.add.reduceat(isnan.astype(np.int64), starts),
-    )
+        if np.isfinite(total).all():  # the usual case, and the cheaper one
+            lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+            mean, nans = total / count, np.zeros(len(starts), np.int64)
+        else:
+            lowest, highest = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
+            finite = np.isfinite(values)
+            finite_count = np.add.reduceat(finite.astype(np.int64), starts)
+            mean = np.add.reduceat(np.where(finite, values, 0.0), starts) / finite_count
+            nans = np.add.reduceat(np.isnan(values).astype(np.int64), starts)
+    return Buckets(steps[starts], steps[ends - 1], lowest, highest, mean, count, nans)
