@@ -17,6 +17,8 @@ class Figure(NamedTuple):
     bar: float | None = None
     at_least: bool = False
     note: str = ""
+    p99: float | None = None
+    peer: str = ""  # whose figure it is, where trackers are compared
 
     @property
     def met(self) -> bool:
@@ -29,8 +31,8 @@ ROWS: dict[str, Callable[[], Iterable[Figure]]] = {}
 
 
 def row(measure: Callable[[], Iterable[Figure]]) -> Callable[[], Iterable[Figure]]:
-    """Add a function to the benchmark under its own name."""
-    ROWS[measure.__name__] = measure
+    """Add a function to the benchmark under its own name (`import_` is the row `import`)."""
+    ROWS[measure.__name__.rstrip("_")] = measure
     return measure
 
 
@@ -48,6 +50,11 @@ def interleaved(calls: dict[str, Callable[[], object]], *, calls_each: int, roun
 
 def median(values: Iterable[float]) -> float:
     return statistics.median(values)
+
+
+def p99(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) * 99 // 100]
 
 
 def ratio(taken: dict[str, list[float]], name: str, floor: str) -> float:

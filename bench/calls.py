@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import compileall
+import itertools
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -15,11 +14,9 @@ from pathlib import Path
 import msgspec
 
 import chiplog
+from bench.beside import beside
 from bench.rows import Figure, interleaved, median, ratio, row
-
-
-def _metrics(count: int) -> dict[str, float]:
-    return {f"train/metric_{number}": 0.1234567 * number + 1e-3 for number in range(count)}
+from bench.workers import metrics_of
 
 
 class _Floor:
@@ -36,7 +33,7 @@ class _Floor:
 
 
 def _compared(count: int, rounds: int) -> tuple[dict[str, list[float]], dict[str, float]]:
-    metrics = _metrics(count)
+    metrics = metrics_of(count)
     with tempfile.TemporaryDirectory() as folder:
         floor = _Floor(folder, metrics)
         bare = chiplog.init(
@@ -67,6 +64,7 @@ def log() -> Iterator[Figure]:
     yield Figure("  times the floor", ratio(taken, "bare", "floor"), "x", 2.5)
     yield Figure("log with the default rules and a sink", middle["default"], "µs")
     yield Figure("  times the floor", ratio(taken, "default", "floor"), "x", 4.0)
+    yield from beside({"wandb": 40, "tensorboard": 100, "trackio": 5}, rounds=15, calls=100)
 
 
 @row
@@ -81,29 +79,13 @@ def log100() -> Iterator[Figure]:
 @row
 def paced() -> Iterator[Figure]:
     """The same 10 scalars, one call every 2 ms, as training does: cold caches."""
-    metrics = _metrics(10)
-    with tempfile.TemporaryDirectory() as folder:
-        floor = _Floor(folder, metrics)
-        run = chiplog.init("bench", sinks="none", dir=folder, durability="process", compact=False)
-        calls = {"floor": floor, "log": lambda: run.log(metrics, step=100)}
-        taken: dict[str, list[float]] = {name: [] for name in calls}
-        for _ in range(1000):
-            for name, call in calls.items():
-                time.sleep(0.002)
-                began = time.perf_counter()
-                call()
-                taken[name].append((time.perf_counter() - began) * 1e6)
-        run.finish()
-    yield Figure("encode + write(2), the floor", median(taken["floor"]), "µs")
-    yield Figure("log with the default rules", median(taken["log"]), "µs")
-    yield Figure("  p99", sorted(taken["log"])[990], "µs")
-    yield Figure("  times the floor", median(taken["log"]) / median(taken["floor"]), "x")
+    yield from beside({"wandb": 12, "tensorboard": 4, "trackio": 2}, rounds=15, calls=50, pause=0.002)
 
 
 @row
 def relaxed() -> Iterator[Figure]:
     """`durability="relaxed"`, 10 scalars."""
-    metrics = _metrics(10)
+    metrics = metrics_of(10)
     with tempfile.TemporaryDirectory() as folder:
         run = chiplog.init("bench", sinks="none", dir=folder, durability="relaxed", alerts=False, compact=False)
         taken: dict[str, list[float]] = {"log": [], "copy": []}
@@ -121,40 +103,6 @@ def relaxed() -> Iterator[Figure]:
     yield Figure("a dict copy", median(taken["copy"]), "µs")
     yield Figure("log", median(taken["log"]), "µs", 1 + 3 * median(taken["copy"]))
     yield Figure("dropped", dropped, "records", 0)
-
-
-def _cpu(code: str) -> float:
-    """CPU milliseconds of a fresh interpreter."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3
-
-
-@row
-def imports() -> Iterator[Figure]:
-    """`import chiplog` in a fresh interpreter, and `init` to the first record on disk."""
-    compileall.compile_dir(Path(chiplog.__file__).parent, quiet=1)  # as an installed package is
-    codes = ("pass", "import msgspec", "import chiplog")
-    taken: dict[str, list[float]] = {code: [] for code in codes}
-    for _ in range(21):
-        for code in codes:
-            taken[code].append(_cpu(code))
-    bare = median(taken["pass"])
-    yield Figure("import msgspec, over bare Python", median(taken["import msgspec"]) - bare, "ms CPU")
-    yield Figure("import chiplog, over bare Python", median(taken["import chiplog"]) - bare, "ms CPU", 55)
-    code = (
-        "import chiplog, sys, time, tempfile\n"
-        "folder = tempfile.mkdtemp()\n"
-        "began = time.perf_counter()\n"
-        "run = chiplog.init('bench', sinks='none', dir=folder)\n"
-        "run.log({'loss': 1.0})\n"
-        "print((time.perf_counter() - began) * 1e3)\n"
-    )
-    starts = [
-        float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout) for _ in range(9)
-    ]
-    yield Figure("init to the first record on disk", median(starts), "ms", 20)
 
 
 @row
@@ -180,3 +128,36 @@ def sustained() -> Iterator[Figure]:
     ]
     yield Figure("values a second", median(float(rate) for rate, _ in runs), "/s", 1e6, at_least=True)
     yield Figure("peak memory over base", max(float(memory) for _, memory in runs), "MiB", 64)
+
+
+@row
+def growth() -> Iterator[Figure]:
+    """10 scalars a call in a young run, in one a million steps old, in one of 10,000 names; then 10,000 a call."""
+    rows = [{f"train/metric_{number + at}": 0.123 for number in range(10)} for at in range(0, 10_000, 10)]
+    wide = dict(pair for one in rows for pair in one.items())
+    with tempfile.TemporaryDirectory() as folder:
+        runs = {}
+        for name, steps in (("young", 1_000), ("old", 1_000_000), ("wide", 1_000)):
+            chiplog.core.run.current = None
+            runs[name] = chiplog.init("bench", sinks="none", dir=folder, id=name, compact=False)
+            for step in range(steps):
+                runs[name].log(rows[step] if name == "wide" else rows[0], step=step)
+        turn = itertools.cycle(rows)
+        calls = {
+            "young": lambda: runs["young"].log(rows[0]),
+            "old": lambda: runs["old"].log(rows[0]),
+            "wide": lambda: runs["wide"].log(next(turn)),
+        }
+        taken = interleaved(calls, calls_each=1000, rounds=31)
+        at_once = interleaved(
+            {"10": calls["young"], "10,000": lambda: runs["wide"].log(wide)}, calls_each=10, rounds=31
+        )
+        for run in runs.values():
+            run.finish()
+    yield Figure("a call at step 1,000", median(taken["young"]), "µs")
+    yield Figure("a call at step 1,000,000", median(taken["old"]), "µs")
+    yield Figure("  times that at step 1,000", ratio(taken, "old", "young"), "x", 1.15)
+    yield Figure("a call in a run of 10,000 names", median(taken["wide"]), "µs")
+    yield Figure("  times that in a run of 10", ratio(taken, "wide", "young"), "x", 1.5)
+    yield Figure("10,000 values in one call", median(at_once["10,000"]), "µs")
+    yield Figure("  a value, times that of 10 in a call", ratio(at_once, "10,000", "10") / 1000, "x", 1.0)
