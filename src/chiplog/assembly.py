@@ -44,7 +44,7 @@ def init(
     project: str | None = None,
     name: str | None = None,
     config: Any = None,
-    sinks: str | Iterable[Any] | None = None,
+    sinks: str | Iterable[Any] | Mapping[str, Any] | None = None,
     *,
     dir: str | Path | None = None,
     id: str | None = None,
@@ -67,9 +67,9 @@ def init(
     ...     run.log({"train/loss": 2.5}, step=0)
     """
     environ = dict(os.environ)
-    names, objects = _split_sinks(sinks)
+    named, objects = _split_sinks(sinks)
     given = {
-        "project": project, "name": name, "sinks": names, "dir": None if dir is None else os.fspath(dir), "id": id,
+        "project": project, "name": name, "sinks": named, "dir": None if dir is None else os.fspath(dir), "id": id,
         "resume": resume, "tags": tags, "ranks": ranks, "reduce": reduce, "durability": durability, "relay": relay,
         "on_signal": on_signal, "strict": strict, **more,
     }  # fmt: skip
@@ -132,16 +132,21 @@ def runs_dir(dir: str | Path | None = None) -> Path:
     return Path(settings.load({}, os.environ, Path.cwd()).dir if dir is None else dir).expanduser()
 
 
-def _split_sinks(sinks: str | Iterable[Any] | None) -> tuple[Any, list[Any]]:
-    """Names for the settings, and objects as they are."""
+def _split_sinks(sinks: Any) -> tuple[Any, list[tuple[str | None, Any]]]:
+    """Names for the settings, and objects as they are, each with the name it was given."""
     if sinks is None or isinstance(sinks, str):
         return sinks, []
+    if isinstance(sinks, Mapping):
+        options = {name: one or {} for name, one in sinks.items() if one is None or isinstance(one, Mapping)}
+        return options, [(name, one) for name, one in sinks.items() if name not in options]
     if callable(sinks) or hasattr(sinks, "write"):
-        return (), [sinks]
+        return (), [(None, sinks)]
     if not isinstance(sinks, Iterable):
-        raise BadSetting(f"sinks = {sinks!r}: give names ('console,csv'), or a list of names and sinks")
+        raise BadSetting(
+            f"sinks = {sinks!r}: give names ('console,csv'), a list of names and sinks, or options by name"
+        )
     listed = list(sinks)
-    return tuple(one for one in listed if isinstance(one, str)), [one for one in listed if not isinstance(one, str)]
+    return [one for one in listed if isinstance(one, str)], [(None, one) for one in listed if not isinstance(one, str)]
 
 
 def _plain_config(config: Any, chosen: Settings) -> dict[str, Any]:
@@ -158,7 +163,7 @@ def _plain_config(config: Any, chosen: Settings) -> dict[str, Any]:
 def _make(
     chosen: Settings,
     config: dict[str, Any],
-    objects: list[Any],
+    objects: list[tuple[str | None, Any]],
     environ: Mapping[str, str],
     *,
     stages: Sequence[Stage],
@@ -194,16 +199,19 @@ def _make(
         notes.say(f"run {project}/{run_id} is there already; this is a new attempt of it")
     if not existed and chosen.resume not in (None, "never"):
         notes.say(f"there is no run {project}/{run_id} in {root}; it begins anew under that id")
+    sinks, services = _open_sinks(chosen, objects, identity, environ) if mine.rank == 0 else ({}, {})
     made = _open(
         identity,
         chosen,
-        _open_sinks((*chosen.sinks, *objects), identity, environ) if mine.rank == 0 else {},
+        sinks,
         config=config,
         stages=[*_default_stages(chosen), *stages],
         rules=[*_default_rules(chosen), *rules],
     )
     if mine.rank == 0:
         _introduce(made, environ)
+    if services:
+        _relay(made, services, environ)
     for probe in probes:
         _sample(made, probe)
     return made
@@ -217,12 +225,37 @@ def _sample(made: Run, probe: Probe) -> None:
     sampler.start()
 
 
-def _open_sinks(wanted: Sequence[Any], identity: Identity, environ: Mapping[str, str]) -> Mapping[str, Sink]:
-    if all(one == "none" for one in wanted):
-        return {}
+def _open_sinks(
+    chosen: Settings, objects: list[tuple[str | None, Any]], identity: Identity, environ: Mapping[str, str]
+) -> tuple[dict[str, Sink], dict[str, dict[str, Any]]]:
+    """The sinks that run here, and the services for the relay with their options."""
+    named = {name: options for name, options in chosen.sinks.items() if name != "none"}
+    if not named and not objects:
+        return {}, {}
     from chiplog.sinks import registry
 
-    return registry.open_sinks(wanted, identity, environ)
+    opened: dict[str, Sink] = {}
+    services = {name: options for name, options in named.items() if registry.is_service(name)}
+    for name, options in named.items():
+        registry.check_options(name, options)
+        if name not in services:
+            opened[name] = registry.open_named(name, options, identity, environ)
+        elif chosen.relay == "thread":
+            try:
+                opened[name] = registry.open_named(name, options, identity, environ)
+            except Exception as error:  # it is installed, and does not work: that is no mistake made at the door
+                notes.say(f"sink {name!r} cannot be opened and is left out: {type(error).__name__}: {error}")
+    return {**opened, **registry.open_objects(objects)}, services if chosen.relay == "auto" else {}
+
+
+def _relay(made: Run, services: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> None:
+    """Start the process that brings the journal to the services, and let it have a part in the run's delivery."""
+    from chiplog.sinks.relay import Relay
+
+    identity = made.identity
+    relay = Relay(identity.dir, layout.Segment(identity.rank, identity.attempt, 0), services, environ)
+    made.keep(relay.tend)
+    made.post = relay.beside(made.post)
 
 
 def _stored(path: Path) -> Stored:
@@ -412,17 +445,9 @@ def _compact(path: Path) -> None:
     size = sum(file.stat().st_size for file in files if file.exists())
     if size < COMPACT_FROM or find_spec("pyarrow") is None or find_spec("numpy") is None:
         return
-    import subprocess
+    from chiplog.core import children
 
-    started = subprocess.Popen(
-        [sys.executable, "-m", "chiplog", "compact", "--quiet", str(path)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd="/",
-    )
-    threading.Thread(target=started.wait, name="chiplog-compact", daemon=True).start()  # so that no zombie stays
+    children.start("chiplog", "compact", "--quiet", str(path), environ=os.environ)
 
 
 def _flush_on_signal(made: Run) -> None:

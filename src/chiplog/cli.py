@@ -28,6 +28,7 @@ examples:
   chiplog plot latest 'train/*loss' --log   draw curves in the terminal
   chiplog cat latest --kind eval | jq .     records as JSON Lines
   chiplog export latest --to csv -o x.csv   for a spreadsheet
+  chiplog sync latest --to mlflow           deliver what a service does not have yet
   chiplog doctor latest                     what is wrong, and what to do
 
 RUN is a path, an id, the beginning of one, project/id, a name, or `latest`.
@@ -132,6 +133,12 @@ def _taking(verb: _Verb) -> None:
 
 def _keeping(verb: _Verb) -> None:
     """The verbs that look after runs."""
+    sync = verb("sync", "deliver to services what they do not have yet", "chiplog sync latest --to wandb")
+    sync.add_argument("runs", nargs="*", metavar="RUN", help="the runs (default: all that have a service)")
+    sync.add_argument("--to", action="append", default=[], metavar="SINK", help="only to this one; may be repeated")
+    sync.add_argument("--follow", action="store_true", help="go on until the run has ended")
+    sync.add_argument("--quiet", action="store_true", help="show no progress")
+
     compact = verb("compact", "turn closed journals into Parquet", "chiplog compact latest --prune")
     compact.add_argument("runs", nargs="*", metavar="RUN", help="the runs (default: all)")
     compact.add_argument("--prune", action="store_true", help="also compress what is finished and delivered")

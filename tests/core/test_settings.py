@@ -21,7 +21,7 @@ def test_pyproject_is_read_too_from_any_folder_below(tmp_path: Path) -> None:
     """`[tool.chiplog]` of the project one works in counts."""
     (tmp_path / "pyproject.toml").write_text('[tool.chiplog]\nsinks = ["csv"]\n')
     (tmp_path / "deep").mkdir()
-    assert settings.load({}, {}, tmp_path / "deep").sinks == ("csv",)
+    assert settings.load({}, {}, tmp_path / "deep").sinks == {"csv": {}}
 
 
 def test_a_pyproject_without_us_is_passed_by(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_pyproject_without_us_is_passed_by(tmp_path: Path) -> None:
 def test_environment_texts_become_what_they_mean(tmp_path: Path) -> None:
     """Booleans, numbers and lists are read from text."""
     got = settings.load({}, {"CHIPLOG_STRICT": "1", "CHIPLOG_SMOOTH": "0.9", "CHIPLOG_SINKS": "csv, jsonl"}, tmp_path)
-    assert (got.strict, got.smooth, got.sinks) == (True, 0.9, ("csv", "jsonl"))
+    assert (got.strict, got.smooth, got.sinks) == (True, 0.9, {"csv": {}, "jsonl": {}})
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,10 @@ class MissingPackage(ChiplogError, ImportError):
     """A feature was asked for whose package is not installed."""
 
 
+class Rejected(ChiplogError):
+    """Raised by a sink whose service will never take this batch; it is brought again in halves, down to one record."""
+
+
 class Unwritable(ChiplogError, OSError):
     """The run directory cannot be made or written."""
 

@@ -26,7 +26,7 @@ from chiplog.core.ending import Delivery, ending
 from chiplog.core.errors import UnknownSink
 from chiplog.core.files import Files
 from chiplog.core.identity import Identity
-from chiplog.core.keeper import Keeper
+from chiplog.core.keeper import Chore, Keeper
 from chiplog.core.live import Live, Summary
 from chiplog.core.media import Image, Media
 from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
@@ -54,6 +54,7 @@ class Post(msgspec.Struct, frozen=True):
     sinks: Mapping[str, Sink]
     health: Callable[[], dict[str, Any]]
     close: Callable[[float], dict[str, str]]  # seconds -> what is undelivered, by sink
+    away: Sequence[str] = ()  # the sinks that are in the relay process
 
 
 class Run:
@@ -322,6 +323,11 @@ class Run:
     def sink(self, name: str) -> Sink:
         """A sink by name."""
         sinks = self.post.sinks if self.post else {}
+        if self.post and name in self.post.away:
+            raise UnknownSink(
+                f"the sink {name!r} runs in the relay process, where its native object cannot be reached; "
+                "init(relay='thread') has it here"
+            )
         if name not in sinks:
             raise UnknownSink(f"this run has no sink {name!r}; it has: {', '.join(sinks) or 'none'}")
         return sinks[name]
@@ -399,6 +405,11 @@ class Run:
         """What the interpreter calls at its end for a run that was not finished."""
         state, reason = ending(getattr(sys, "last_value", None))
         self.finish(state=state, reason=reason)
+
+    def keep(self, chore: Chore) -> None:
+        """Have something done in the background, now and then, as long as the run lives."""
+        if self._keeper is not None:
+            self._keeper.add(chore)
 
     def before_finish(self, call: Callable[[], None]) -> None:
         """Call a function when the run is about to end and can still be written to."""

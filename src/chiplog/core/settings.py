@@ -27,7 +27,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str | None = None  # made from the time where not given
     resume: str | None = None  # None, "must", "never", or a token of `run.resume_token()`
     tags: tuple[str, ...] = ()
-    sinks: tuple[str, ...] = ("console",)
+    # By name, with the options of each.
+    sinks: dict[str, dict[str, Any]] = msgspec.field(default_factory=lambda: {"console": {}})
     ranks: Literal["main", "all"] = "main"  # who keeps a journal
     reduce: bool | str | None = None  # statistics across ranks
     durability: Literal["process", "relaxed", "disk"] | None = None  # by file system where not given
@@ -50,7 +51,11 @@ def load(arguments: Mapping[str, Any], environ: Mapping[str, str], cwd: Path) ->
         ("init()", {key: value for key, value in arguments.items() if value is not None}),
     ):
         for key, value in source.items():
-            merged[key] = _convert(where, key, value)
+            converted = _convert(where, key, value)
+            if key == "sinks":  # which ones, the nearest source says; their options may stand in any
+                before = merged.get("sinks", {})
+                converted = {name: {**before.get(name, {}), **options} for name, options in converted.items()}
+            merged[key] = converted
     return Settings(**merged)
 
 
@@ -64,6 +69,8 @@ def _convert(where: str, key: str, value: Any) -> Any:
         raise BadSetting(f"{where} sets {key!r} = {value!r}, which is no setting; {hint}there are: {', '.join(types)}")
     if key in ("tags", "sinks") and isinstance(value, str):
         value = tuple(part.strip() for part in value.split(",") if part.strip())
+    if key == "sinks" and isinstance(value, (list, tuple)):
+        value = {name: {} for name in value}
     kind = types[key].type
     try:
         return msgspec.convert(value, kind, strict=where != "the environment")

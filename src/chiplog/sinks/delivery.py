@@ -3,7 +3,8 @@
 There is no queue between `log` and a sink: the journal is the queue, and its newest part is in the page cache. So a
 sink may be slow, absent or broken without anybody else noticing; it goes on where it was. A sink that keeps files has
 its position and its state stored together in `cursors/`, and is put back to that state before a batch is tried again,
-so each record reaches its files exactly once, also after a crash. A lease keeps two deliverers of one run apart.
+so each record reaches its files exactly once, also after a crash. For a service (`commits`) they are stored after every
+batch it has accepted, so a crash repeats one batch at most. A lease keeps two deliverers of one run apart.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any
 import msgspec
 
 from chiplog.core import notes
+from chiplog.core.errors import Rejected
 from chiplog.core.files import make_dir
 from chiplog.core.protocols import Sink
 from chiplog.core.records import AnyRecord
+from chiplog.core.redact import redact
 from chiplog.core.run import Post
 from chiplog.sinks.lease import Lease
 from chiplog.store import layout
@@ -34,11 +37,13 @@ LAST_TRIES = 5  # in a row, of a sink that raises when the run has ended
 BACK_OFF = (0.5, 30.0)  # s: first and longest pause after an error
 
 
-class Cursor(msgspec.Struct):
-    """How far a sink has come, and what it needs to go on from there."""
+class Cursor(msgspec.Struct, omit_defaults=True):
+    """How far a sink has come, and what it needs to go on from there; of a service, also how to open it again."""
 
     positions: Positions = {}
     state: dict[str, Any] = {}
+    service: str = ""
+    options: dict[str, Any] = {}  # without secrets; those are in the environment
 
 
 class Courier:
@@ -48,7 +53,8 @@ class Courier:
         self.name, self.sink = name, sink
         self._run = run
         self._keeps = hasattr(sink, "state") and hasattr(sink, "restore")
-        self._path = run / layout.CURSORS / f"{layout.slug(name)}.json"
+        self._commits = self._keeps and getattr(sink, "commits", False)
+        self._path = cursor_path(run, name)
         self._lease = Lease(self._path.with_suffix(".lease")) if self._keeps else None
         self._first = segment
         self._tail: Tail | None = None
@@ -56,11 +62,13 @@ class Courier:
         self._saved = Cursor()
         self._saved_at = 0.0
         self._closing = False
+        self._give_up = float("inf")  # when a service that fails is no longer tried
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._work, name=f"chiplog-{name}", daemon=True)
         self._heard = 0.0  # when the last batch came; 0 when the sink has been told that nothing more has
         self.state = "ok"
         self.delivered = 0
+        self.rejected = 0
         self.errors = 0
         self._failures = 0  # since the last success
         self._over = False  # given up
@@ -73,14 +81,21 @@ class Courier:
         return {
             "state": self.state,
             "delivered": self.delivered,
+            "rejected": self.rejected,
             "lag_bytes": self._tail.lag() if self._tail else 0,
             "errors": self.errors,
             "last_error": self.last_error,
         }
 
-    def close(self) -> None:
-        """Ask the courier to deliver what is left and end; does not wait."""
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, with everything delivered or not."""
+        return self._over or self.state == "closed"
+
+    def close(self, patience: float) -> None:
+        """Ask the courier to deliver what is left and end; does not wait. A service that fails is tried for so long."""
         self._failures = 0
+        self._give_up = time.monotonic() + patience
         self._closing = True
         self._wake.set()
 
@@ -104,7 +119,7 @@ class Courier:
                 pause = self._turn()
             except BaseException as error:  # a sink may raise anything, SystemExit too; it stays its own affair
                 pause = self._trouble(error)
-            if self.state == "closed" or self._over:
+            if self.over:
                 return
 
     def _turn(self) -> float:
@@ -118,12 +133,13 @@ class Courier:
         batch = self._batch = self._batch or self._tail.read()
         now = time.monotonic()
         if batch or (self._heard and (self._closing or now - self._heard > IDLE)):
-            self.sink.write(batch)
+            self._bring(batch)
             self._batch = []
             self._heard = now if batch else 0.0
-            self.delivered += len(batch)
             self.state, self.last_error = "ok", ""
             self._failures = 0
+            if self._commits and batch:
+                self._save()
         if self._closing and not batch:
             self.sink.close()
             self._save()
@@ -134,6 +150,20 @@ class Courier:
         if time.monotonic() - self._saved_at > SAVE:
             self._save()
         return 0.0 if self._closing or self._tail.more else POLL
+
+    def _bring(self, batch: Sequence[AnyRecord]) -> None:
+        """Hand a batch over; what a service rejects for good is narrowed down to the record, and left out."""
+        try:
+            self.sink.write(batch)
+        except Rejected as error:
+            if len(batch) > 1:
+                self._bring(batch[: len(batch) // 2])
+                self._bring(batch[len(batch) // 2 :])
+                return
+            self.rejected += len(batch)
+            notes.once(f"rejected {self.name} {id(self)}", f"sink {self.name!r} does not take a record: {error}")
+        else:
+            self.delivered += len(batch)
 
     def _begin(self) -> Tail:
         """Where to go on: for files from the stored cursor, otherwise from the start of this attempt."""
@@ -146,7 +176,7 @@ class Courier:
             self._store(Cursor({}, self.sink.state()))  # type: ignore[attr-defined]  # before anything is written
         except (OSError, msgspec.MsgspecError) as error:
             notes.say(f"the position of sink {self.name!r} cannot be read ({error}); it begins anew")
-            self._store(Cursor({}, {}))
+            self._store(Cursor())
         self.sink.restore(self._saved.state)  # type: ignore[attr-defined]
         return Tail(self._run, rank=rank, positions=self._saved.positions)
 
@@ -154,7 +184,8 @@ class Courier:
         self._saved_at = time.monotonic()
         if self._tail is None or not self._keeps:
             return
-        cursor = Cursor(self._tail.positions(), self.sink.state())  # type: ignore[attr-defined]
+        positions, state = self._tail.positions(), self.sink.state()  # type: ignore[attr-defined]
+        cursor = msgspec.structs.replace(self._saved, positions=positions, state=state)
         if cursor != self._saved:
             self._store(cursor)
 
@@ -166,7 +197,9 @@ class Courier:
     def _trouble(self, error: BaseException) -> float:
         self.errors += 1
         self._failures += 1
-        self._over = self._over or (self._closing and self._failures >= LAST_TRIES)
+        if self._closing:
+            tried = self._failures >= LAST_TRIES if not self._commits else time.monotonic() >= self._give_up
+            self._over = self._over or tried
         self.state = "failing"
         self.last_error = f"{type(error).__name__}: {error}"
         notes.once(
@@ -175,13 +208,44 @@ class Courier:
         )
         self._go_back()
         first, longest = BACK_OFF
-        return min(longest, first * 2 ** min(self._failures - 1, 10)) if not self._closing else first
+        pause = min(longest, first * 2 ** min(self._failures - 1, 10))
+        return min(pause, max(first, self._give_up - time.monotonic())) if self._commits or not self._closing else first
 
     def _go_back(self) -> None:
         """Undo what the sink did since its state was stored, so that those batches can be tried again."""
         if self._keeps:
             self._batch = []
             self._tail = None  # so that the next turn begins with the stored cursor
+
+
+def cursor_path(run: Path, name: str) -> Path:
+    return run / layout.CURSORS / f"{layout.slug(name)}.json"
+
+
+def enrol(run: Path, service: str, options: Mapping[str, Any]) -> None:
+    """Note that a service is to get this run, so that `chiplog sync` knows, also when nothing has been delivered."""
+    path = cursor_path(run, service)
+    make_dir(path.parent)
+    try:
+        cursor = msgspec.json.decode(path.read_bytes(), type=Cursor)
+    except (OSError, msgspec.MsgspecError):
+        cursor = Cursor()
+    wanted = msgspec.structs.replace(cursor, service=service, options=redact(options))
+    if wanted != cursor:  # the relay of an earlier attempt may be at work on it
+        write_whole(path, msgspec.json.encode(wanted))
+
+
+def enrolled(run: Path) -> dict[str, dict[str, Any]]:
+    """The services that are to get a run, with the options of each."""
+    found = {}
+    for path in sorted((run / layout.CURSORS).glob("*.json")):
+        try:
+            cursor = msgspec.json.decode(path.read_bytes(), type=Cursor)
+        except (OSError, msgspec.MsgspecError):
+            continue
+        if cursor.service:
+            found[cursor.service] = cursor.options
+    return found
 
 
 def deliver(run: Path, segment: layout.Segment, sinks: Mapping[str, Sink]) -> Post:
@@ -199,6 +263,6 @@ def deliver(run: Path, segment: layout.Segment, sinks: Mapping[str, Sink]) -> Po
 def _close(couriers: Sequence[Courier], timeout: float) -> dict[str, str]:
     deadline = time.monotonic() + timeout
     for courier in couriers:
-        courier.close()
+        courier.close(timeout)
     left = {courier.name: courier.join(deadline - time.monotonic()) for courier in couriers}
     return {name: what for name, what in left.items() if what is not None}

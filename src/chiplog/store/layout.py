@@ -19,6 +19,7 @@ JOURNAL = "journal"
 PARTS = "parts"
 CURSORS = "cursors"
 FILES = "files"
+RELAY = "relay"
 
 
 class Segment(NamedTuple):

@@ -1,0 +1,15 @@
+"""`python -m chiplog.commands.relay ORDERS`: the process beside the training; started by `init`, not by people."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from chiplog.sinks.relay import serve
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), dict(os.environ))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # all is delivered or given up: no thread of a service may hold the process

@@ -1,0 +1,98 @@
+"""A service of another package, as an entry point, for the tests of the relay: it keeps what it gets in a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODULE = '''
+import json, os, time
+from pathlib import Path
+
+
+class Boat:
+    """Keeps every batch as a line; does what the file `weather` beside it says."""
+
+    commits = True
+
+    def __init__(self, path, secret=""):
+        self.path = Path(path)
+        self.secret = secret
+
+    def write(self, batch):
+        weather = self.path.with_name("weather")
+        while weather.exists():
+            what = weather.read_text()
+            if what == "raise":
+                raise ConnectionError(f"no wind, {self.secret}")
+            if what == "reject" and any(getattr(one, "step", None) == 3 for one in batch):
+                from chiplog.core.errors import Rejected
+                raise Rejected("step 3 is not wanted")
+            if what in ("reject",):
+                break
+            time.sleep(0.05)
+        rows = [[one.step, one.metrics] for one in batch if hasattr(one, "metrics")]
+        with self.path.open("a") as file:
+            file.write(json.dumps(rows) + "\\n")
+
+    def close(self):
+        self.path.with_name("closed").touch()
+
+    def state(self):
+        return {"pid": os.getpid()}
+
+    def restore(self, state):
+        pass
+
+
+def open_sink(identity, environ, path="", secret=""):
+    if path == "broken":
+        raise RuntimeError("no such harbour")
+    return Boat(path, secret)
+'''
+
+
+@pytest.fixture
+def boat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Boat]:
+    """The service `boat`, found in this process and in the relay."""
+    packages = tmp_path / "packages"
+    about = packages / "boat-1.dist-info"
+    about.mkdir(parents=True)
+    (packages / "boat.py").write_text(MODULE)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: boat\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[chiplog.services]\nboat = boat:open_sink\n")
+    monkeypatch.syspath_prepend(str(packages))
+    monkeypatch.delitem(sys.modules, "boat", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(packages), prepend=":")
+    folder = tmp_path / "harbour"
+    folder.mkdir()
+    yield Boat(folder)
+
+
+class Boat:
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "cargo"
+        self._weather = folder / "weather"
+
+    def weather(self, what: str | None) -> None:
+        """`raise`, `reject` step 3, anything else: hang; None: fair."""
+        if what is None:
+            self._weather.unlink(missing_ok=True)
+        else:
+            self._weather.write_text(what)
+
+    @property
+    def closed(self) -> bool:
+        return self.path.with_name("closed").exists()
+
+    @property
+    def cargo(self) -> list[tuple[Any, Any]]:
+        """What has arrived, (step, metrics) each, in order."""
+        if not self.path.exists():
+            return []
+        return [tuple(row) for line in self.path.read_text().splitlines() for row in json.loads(line)]
