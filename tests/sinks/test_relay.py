@@ -182,6 +182,19 @@ def test_a_relay_that_dies_is_started_again(
     assert boat.cargo == EXPECTED
 
 
+def test_two_relays_of_one_run_do_not_get_in_each_others_way(tmp_path: Path, boat: Any) -> None:
+    """The run goes on while the relay of the attempt before still waits for the service: all arrives once, in order."""
+    boat.weather("hang")
+    first = begin(tmp_path, boat)
+    log(first, 0, 20)
+    assert not first.finish(timeout=1)
+    second = begin(tmp_path, boat)
+    log(second, 20, 50)
+    boat.weather(None)
+    assert second.finish()
+    assert boat.cargo == EXPECTED
+
+
 def test_options_with_secrets_do_not_stay_on_disk(tmp_path: Path, boat: Any) -> None:
     """They travel in a file that the relay deletes; never in the arguments of a process."""
     run = begin(tmp_path, boat)

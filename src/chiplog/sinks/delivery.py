@@ -62,7 +62,8 @@ class Courier:
         self._saved = Cursor()
         self._saved_at = 0.0
         self._closing = False
-        self._give_up = float("inf")  # when a service that fails is no longer tried
+        self._patience = float("inf")  # s for which a service that fails is still tried when the run has ended
+        self._accepted = 0.0  # when it took the last batch
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._work, name=f"chiplog-{name}", daemon=True)
         self._heard = 0.0  # when the last batch came; 0 when the sink has been told that nothing more has
@@ -95,7 +96,7 @@ class Courier:
     def close(self, patience: float) -> None:
         """Ask the courier to deliver what is left and end; does not wait. A service that fails is tried for so long."""
         self._failures = 0
-        self._give_up = time.monotonic() + patience
+        self._patience, self._accepted = patience, time.monotonic()
         self._closing = True
         self._wake.set()
 
@@ -126,8 +127,8 @@ class Courier:
         """Deliver a batch; the seconds to wait before the next turn."""
         if self._lease is not None and not self._lease.hold():
             self.state = self.last_error = "another process delivers to it"
-            self._over = self._closing
-            return 5.0
+            self._over = self._closing and (not self._commits or self._left() <= 0)
+            return 0.5 if self._closing else 5.0
         if self._tail is None:
             self._tail = self._begin()
         batch = self._batch = self._batch or self._tail.read()
@@ -137,7 +138,7 @@ class Courier:
             self._batch = []
             self._heard = now if batch else 0.0
             self.state, self.last_error = "ok", ""
-            self._failures = 0
+            self._failures, self._accepted = 0, now
             if self._commits and batch:
                 self._save()
         if self._closing and not batch:
@@ -198,7 +199,7 @@ class Courier:
         self.errors += 1
         self._failures += 1
         if self._closing:
-            tried = self._failures >= LAST_TRIES if not self._commits else time.monotonic() >= self._give_up
+            tried = self._left() <= 0 if self._commits else self._failures >= LAST_TRIES
             self._over = self._over or tried
         self.state = "failing"
         self.last_error = f"{type(error).__name__}: {error}"
@@ -209,7 +210,11 @@ class Courier:
         self._go_back()
         first, longest = BACK_OFF
         pause = min(longest, first * 2 ** min(self._failures - 1, 10))
-        return min(pause, max(first, self._give_up - time.monotonic())) if self._commits or not self._closing else first
+        return min(pause, max(first, self._left())) if self._commits or not self._closing else first
+
+    def _left(self) -> float:
+        """The seconds for which a service is still tried."""
+        return self._patience - (time.monotonic() - self._accepted)
 
     def _go_back(self) -> None:
         """Undo what the sink did since its state was stored, so that those batches can be tried again."""
