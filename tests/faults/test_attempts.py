@@ -105,7 +105,7 @@ def test_a_run_that_crashes_and_resumes_again_and_again(tmp_path: Path) -> None:
             few = time_to_open(crashing.run)
     many = time_to_open(crashing.run)
     print(f"opened in {few * 1e3:.1f} ms with {times // 10} attempts, in {many * 1e3:.1f} ms with {times}")
-    assert many < 10 * few * 5
+    assert many < 10 * few * 2
     streams = reference.streams(crashing.run)
     assert len(streams) == times
     assert all(len([row for row in stream if row["log"] == "step"]) == 20 for stream in streams.values())
@@ -118,15 +118,12 @@ def test_a_run_that_crashes_and_resumes_again_and_again(tmp_path: Path) -> None:
 
 
 def time_to_open(run: Path) -> float:
-    """The quickest of five: a shared machine makes some slow."""
+    """Seconds of this thread's processor, whoever else is busy: of a series and all it needs, the least of five."""
 
     def once() -> float:
-        began = time.perf_counter()
-        stored = chiplog.read(run)
-        assert stored.state == "killed"
-        assert stored.attempts
-        assert len(stored.series("i").values)
-        return time.perf_counter() - began
+        began = time.thread_time()
+        assert len(chiplog.read(run).series("i"))
+        return time.thread_time() - began
 
     return min(once() for _ in range(5))
 
