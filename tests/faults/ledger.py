@@ -39,7 +39,7 @@ class Account:
         assert (record["log"] == "attempt") == (seq == 0), record
 
     def _enter_row(self, record: dict[str, Any]) -> None:
-        [(name, n), (x, value)] = record["metrics"].items()
+        [(name, n), (x, value), *_] = record["metrics"].items()
         assert (name[0], x) == ("t", "x"), record
         assert value == n / 7, record
         assert record["step"] == n, record

@@ -48,8 +48,8 @@ for one in workers: one.join()
 
 @pytest.mark.parametrize("durability", ["process", "relaxed"])
 def test_a_flood_takes_bounded_memory_and_every_drop_is_counted(tmp_path: Path, durability: str) -> None:
-    """Eight threads log 80,000 rows (a million in full) as fast as they can: at most 96 MiB more, and no row unsaid."""
-    rows = count(10_000, 125_000)
+    """Eight threads log 160,000 rows (a million in full) as fast as they can: at most 96 MiB more, and no row unsaid."""
+    rows = count(20_000, 125_000)
     code = (
         WATCHED
         + f"""
@@ -59,7 +59,7 @@ def memory(what):
 run = init(durability={durability!r})
 def work(thread):
     for n in range({rows}):
-        run.log({{f"t{{thread}}": n, "x": n / 7}}, step=n)
+        run.log({{f"t{{thread}}": n, "x": n / 7, **{{name: n / 3 for name in "abcdefgh"}}}}, step=n)
 workers = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # the peak begins anew
