@@ -33,6 +33,9 @@ def init(**more):
     return chiplog.init(project="faults", id="run", dir=ROOT, **{"sinks": "none", **more})
 """
 
+# A trainer that hangs says where, and ends.
+WATCHED = f"import faulthandler; faulthandler.dump_traceback_later({PATIENCE // 3}, exit=True)\n"
+
 
 def count(few: int, many: int) -> int:
     """How often: `few` on every change, `many` with CHIPLOG_FAULTS=full."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import chiplog
 
 from . import reference
-from .harness import FULL, PATIENCE, trainer
+from .harness import FULL, PATIENCE, count, trainer, wait_for
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 
@@ -156,6 +157,73 @@ def test_two_signals_are_no_worse_than_one(tmp_path: Path) -> None:
         assert leaving.wait() == -9
         assert leaving.said.count("mine") == 2
         assert reference.series(leaving.run, "i") == list(range(50))
+
+
+SECOND = {
+    "SIGINT": ("", signal.SIGINT, "interrupted", -2),
+    "SIGTERM with a handler": ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))", signal.SIGTERM, "finished", 9),
+}
+
+
+@pytest.mark.parametrize("way", SECOND)
+@pytest.mark.parametrize("waits_for", ["before its end", "a sink"])
+def test_a_second_signal_ends_the_waiting(tmp_path: Path, way: str, waits_for: str) -> None:
+    """The first signal ends the run, which still waits for something; the second ends that, and the state is right."""
+    handler, number, state, status = SECOND[way]
+    hold = "run.before_finish(lambda: (ack(100), time.sleep(60)))" if waits_for == "before its end" else ""
+    code = TRAIN.format(timeout=0, sinks="[Hangs()]" if waits_for == "a sink" else '"none"', more="").replace(
+        "ack(49)", f"{hold}\n{handler}\nack(49)\nsleep()"
+    )
+    with trainer(tmp_path, code) as leaving:
+        leaving.until_acked(49)
+        leaving.send(number)
+        if hold:
+            leaving.until_acked(100)
+        else:
+            wait_for(lambda: reference.records(leaving.run, "finish"))
+            time.sleep(0.2)
+        leaving.send(number)
+        assert leaving.wait(10) == status, leaving.said
+        assert chiplog.read(leaving.run).state == state
+        assert reference.series(leaving.run, "i") == list(range(50))
+
+
+PREEMPTED = {
+    "no handler": "run = init()",
+    "a handler": "signal.signal(signal.SIGTERM, mine); run = init()",
+    "flush": 'run = init(on_signal="flush", durability="relaxed")',
+    "flush and a handler": 'signal.signal(signal.SIGTERM, mine); run = init(on_signal="flush")',
+    "flush below a handler": 'run = init(on_signal="flush"); signal.signal(signal.SIGTERM, mine)',
+}
+
+
+@pytest.mark.parametrize("way", PREEMPTED)
+def test_a_preempted_job_loses_nothing(tmp_path: Path, way: str) -> None:
+    """SIGTERM to the whole tree, then SIGKILL: all is kept, the run was killed, and the user's handler was called."""
+    code = f"""
+def mine(*_):
+    print("mine", file=sys.stderr, flush=True)
+{PREEMPTED[way]}
+n = 0
+while True:
+    run.log({{"i": n}}, step=n)
+    ack(n)
+    n += 1
+    time.sleep(0.001)
+"""
+    with trainer(tmp_path, code) as preempted:
+        preempted.until_acked(100)
+        os.killpg(preempted.process.pid, signal.SIGTERM)
+        time.sleep(count(1, 5))
+        handled = way.endswith("a handler")
+        assert (preempted.process.poll() is None) == handled
+        preempted.kill_tree()
+        assert preempted.process.returncode == (-9 if handled else -15)
+        assert preempted.said.count("mine") == handled
+        found = reference.series(preempted.run, "i")
+        assert found == list(range(len(found)))
+        assert len(found) - 1 - preempted.acked in (0, 1)  # the last may be written and not yet acknowledged
+        assert chiplog.read(preempted.run).state == "killed"
 
 
 def test_a_stuck_executor_of_the_user_costs_no_record(tmp_path: Path) -> None:

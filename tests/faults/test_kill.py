@@ -14,6 +14,7 @@ import chiplog
 
 from . import reference
 from .harness import PATIENCE, Trainer, count, trainer, wait_for
+from .ledger import Ledger
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 
@@ -64,17 +65,68 @@ def test_no_acknowledged_record_is_lost_to_kill_nine(tmp_path: Path) -> None:
     seed = time.time_ns()
     print("seed", seed)
     chance = random.Random(seed)
-    moments = [chance.uniform(0.05, 1.5) for _ in range(count(20, 100))]
+    moments = [chance.uniform(0.05, 1.5) for _ in range(count(20, 1000))]
 
-    def one(case: tuple[int, float]) -> None:
+    def one(case: tuple[int, float]) -> int:
         with trainer(tmp_path / str(case[0]), STEADY) as victim:
             victim.until_acked(0)
             moment = time.monotonic() + case[1]
             wait_for(lambda: time.monotonic() > moment)
             check_killed(victim)
+            return victim.acked + 1
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(one, enumerate(moments)))
+        acked = list(pool.map(one, enumerate(moments)))
+    print(f"{len(acked)} kills, {sum(acked):,} acknowledged records, none lost")
+
+
+RANKS = """
+if len(sys.argv) == 3:
+    import subprocess
+    for rank in range(4):
+        environ = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "4", "CHIPLOG_RUN_ID": "run"}
+        subprocess.Popen([sys.executable, *sys.argv, str(rank)], env=environ)
+    time.sleep(3600)
+rank = int(sys.argv[3])
+run = init(ranks="all")
+n = 0
+while True:
+    run.log({"t0": n, "x": n / 7}, step=n)
+    os.pwrite(_ack, b"%020d" % n, 20 * rank)
+    n += 1
+    time.sleep(0.001)
+"""
+
+
+def test_four_ranks_killed_at_once_lose_nothing(tmp_path: Path) -> None:
+    """A tree of four ranks of one run is killed at a random moment: each rank's journal has all it acknowledged."""
+    seed = time.time_ns()
+    print("seed", seed)
+    chance = random.Random(seed)
+    for times in range(count(2, 30)):
+        check_four_ranks(tmp_path / str(times), chance.uniform(0, 1))
+
+
+def check_four_ranks(folder: Path, moment: float) -> None:
+    def acked() -> list[int]:
+        data = (folder / "ack").read_bytes() if (folder / "ack").exists() else b""
+        return [int(data[20 * rank :][:20].strip(b"\0") or -1) for rank in range(4)]
+
+    with trainer(folder, RANKS) as tree:
+        wait_for(lambda: min(acked()) >= 0, 60, tree.said)
+        time.sleep(moment)
+        tree.kill_tree()
+    stored = chiplog.read(tree.run)
+    wait_for(lambda: {one.state for one in stored.attempts} == {"killed"})
+    ledger = Ledger(tree.run)
+    ledger.read()
+    assert list(ledger.accounts) == [(rank, 1) for rank in range(4)]
+    for (rank, _), account in ledger.accounts.items():
+        last = acked()[rank : rank + 1]
+        assert account.absent(last) == account.holes == 0
+        account.check_nothing_invented(last)
+        account.check_order()
+    assert stored.state == "killed"
 
 
 def test_busy_threads_do_not_weaken_the_promise(tmp_path: Path) -> None:
@@ -129,7 +181,7 @@ def test_after_flush_nothing_is_lost_in_any_mode(tmp_path: Path, durability: str
         ack(499)
     os.kill(os.getpid(), signal.SIGKILL)
     """
-    for attempt in range(count(2, 30)):
+    for attempt in range(count(2, 100)):
         with trainer(tmp_path / str(attempt), code) as victim:
             assert victim.wait() == -9
             assert victim.acked == 499

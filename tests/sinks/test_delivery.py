@@ -196,3 +196,24 @@ def test_two_processes_do_not_deliver_to_the_same_files(tmp_path: Path) -> None:
     done = second.finish(timeout=20)
     assert done, done
     assert sorted(second_ledger.steps) == [0, 1]
+
+
+def test_a_sink_waits_for_a_run_that_was_renamed(tmp_path: Path) -> None:
+    """It makes no empty run in the old place, says that it is not complete, and goes on when the run is back."""
+    ledger = Ledger(tmp_path / "ledger")
+    run = begin(tmp_path, ledger, id="r")
+    run.log({"x": 1.0}, step=0)
+    until(lambda: ledger.steps == [0])
+    moved = run.dir.rename(run.dir.with_name("moved"))
+    ledger.crash = True
+    run.log({"x": 1.0}, step=1)
+    until(lambda: run.health()["sinks"]["ledger"]["errors"] > 2)
+    assert not run.dir.exists()
+    moved.rename(run.dir)
+    ledger.crash = False
+    until(lambda: ledger.steps == [0, 1])
+    run.dir.rename(moved)
+    run.log({"x": 1.0}, step=2)
+    done = run.finish()
+    assert "ledger" in done.missing
+    assert not run.dir.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
 import threading
 from collections.abc import Callable
@@ -130,6 +131,28 @@ def test_a_half_written_record_is_written_again_behind_a_newline(
     disk.cut = 0
     pages.tend()
     assert seqs(tmp_path) == [0, 1]
+
+
+@pytest.mark.parametrize("durability", ["process", "relaxed"])
+def test_a_record_torn_at_any_byte_is_there_once(tmp_path: Path, durability: str) -> None:
+    """Whatever the file's limit leaves of a record, of all of it or of its newline only: it is read once."""
+    pages = make(tmp_path, durability)
+    path = tmp_path / "journal" / pages.segment.filename
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    written = 0
+    for lacking in range(100):
+        room = max(0, len(lines.line_of(step(written))) - lacking)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + room, limits[1]))
+            pages.append(step(written))
+            pages.append(step(written + 1))
+            pages.tend()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        written += 2
+        pages.tend()
+        assert seqs(tmp_path) == list(range(written)), lacking
+    assert pages.dropped == pages.waiting == 0
 
 
 def test_the_tail_is_bounded_and_what_does_not_fit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -359,7 +359,12 @@ class Run:
                 self._finished = self._finish(time.monotonic() + timeout, state, reason)
             except Exception as error:
                 self._failed("finish", error)
-            self._let_go()
+            except BaseException:  # a second ^C, say: nothing is waited for any more, but how it ended is written down
+                if not self._inert:
+                    self._write_end(state, reason, 1.0)
+                raise
+            finally:
+                self._let_go()
             return self._finished
 
     def _finish(self, deadline: float, state: str, reason: str) -> Delivery:
@@ -376,11 +381,7 @@ class Run:
         journal = self._journal
         assert journal is not None
         journal.flush(timeout=left())
-        self._end("the run has finished")
-        last = records.Finish(
-            next(self._seq), self._clock.now(), state, redact_text(cut(reason, 2000)), journal.dropped
-        )
-        journal.close(last, timeout=left())
+        self._write_end(state, reason, left())
         if self.post is not None:
             undelivered |= self.post.close(deadline - time.monotonic())
         for call in self._at_finish:
@@ -393,6 +394,15 @@ class Run:
         for sink, what in undelivered.items():
             notes.say(f"{sink!r} is not complete: {what}; the journal has everything: {self.dir}")
         return Delivery(not undelivered and not journal.dropped, undelivered, journal.dropped)
+
+    def _write_end(self, state: str, reason: str, timeout: float) -> None:
+        journal = self._journal
+        assert journal is not None
+        self._end("the run has finished")
+        last = records.Finish(
+            next(self._seq), self._clock.now(), state, redact_text(cut(reason, 2000)), journal.dropped
+        )
+        journal.close(last, timeout=timeout)
 
     def __enter__(self) -> Run:
         return self

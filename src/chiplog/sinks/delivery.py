@@ -125,6 +125,8 @@ class Courier:
 
     def _turn(self) -> float:
         """Deliver a batch; the seconds to wait before the next turn."""
+        if not self._run.is_dir():  # nothing is read from there, and nothing made in its place
+            raise FileNotFoundError(f"{self._run} was renamed or deleted")
         if self._lease is not None and not self._lease.hold():
             self.state = self.last_error = "another process delivers to it"
             self._over = self._closing and (not self._commits or self._left() <= 0)

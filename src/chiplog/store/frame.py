@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,15 +118,12 @@ class Frame:
             stream for stream in self._streams.values() if stream.rank == rank and attempt in (None, stream.attempt)
         ]
         streams.sort(key=lambda stream: stream.attempt)  # the order they began in, whatever the clocks said
-        chosen = []
-        for index, stream in enumerate(streams):
-            column = stream.column(name)
-            if attempt is None:
-                for newer in streams[index + 1 :]:
-                    if newer.first_step is not None and not stream.beside(newer):
-                        column = _before(column, newer.first_step)
-            chosen.append((stream, column))
-        return chosen
+        if attempt is not None:
+            return [(stream, stream.column(name)) for stream in streams]
+        return [
+            (stream, _before(stream.column(name), hiding))
+            for stream, hiding in zip(streams, _hiding(streams), strict=True)
+        ]
 
 
 class _Stream:
@@ -205,6 +203,13 @@ class _Stream:
         return self._sorted
 
 
+def _hiding(streams: list[_Stream]) -> Iterator[list[Number]]:
+    """The steps from which on newer attempts hide each one."""
+    firsts = [(stream, step) for stream in streams if (step := stream.first_step) is not None]
+    for stream in streams:
+        yield [step for newer, step in firsts if newer.attempt > stream.attempt and not stream.beside(newer)]
+
+
 _NO_POINTS = pa.schema(
     [
         ("name", pa.string()),
@@ -247,6 +252,9 @@ def _by_seq(column: Column) -> Column:
     return take(column, np.argsort(seqs, kind="stable"))
 
 
-def _before(column: Column, step: Number) -> Column:
-    keep = column.steps < step
+def _before(column: Column, steps: list[Number]) -> Column:
+    """The points before all of these steps; before one that is not a number there are none."""
+    if not steps:
+        return column
+    keep = column.steps < (min(steps) if not any(step != step for step in steps) else np.nan)
     return column if bool(keep.all()) else take(column, keep)

@@ -83,7 +83,7 @@ class Journal:
         self._dirty = True
         if written != len(line):
             self._behind_newline = True
-            self._hand_over(line, "the disk took only a part of a record")
+            self._hand_over(_left_of(line, written), "the disk took only a part of a record")
         elif time.monotonic_ns() - before > SLOW and not self._sync_each and waited_for_disk(self._fd, before):
             self._direct, self._took = False, time.monotonic()
             self._wake()
@@ -182,7 +182,7 @@ class Journal:
             self._wake()
             self._put(line_of(item))
         else:
-            self._count_dropped(not self._closed)
+            self._count_dropped(item != b"" and not self._closed)
 
     def _give_up(self, all_but: int = 0) -> None:
         """Drop what waits, but for the newest `all_but` bytes, and count it."""
@@ -276,7 +276,7 @@ class Journal:
         self._behind_newline = True
         for index, line in enumerate(lines):
             if written < len(line):
-                return lines[index:], "no space for a whole record"
+                return [_left_of(line, written), *lines[index + 1 :]], "no space for a whole record"
             written -= len(line)
         return [], ""
 
@@ -379,6 +379,11 @@ def _reserve(path: Path) -> None:
             os.close(fd)
     except OSError:
         pass  # a disk too full for it will be reported by the first record
+
+
+def _left_of(line: bytes, written: int) -> bytes:
+    """What is still to be written of a line: all of it, but for a record that only lacks its newline."""
+    return line if written < len(line) - 1 else b""
 
 
 def _weigh(item: Record | bytes) -> int:
