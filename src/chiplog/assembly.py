@@ -10,6 +10,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from chiplog.store.reader import Stored
 
 ENVIRONMENT = 2.0  # s that the end of a short run waits for git and the like
+PAUSES = (0.1, 0.2, 0.0)  # s after each attempt to open a journal
 COMPACT_FROM = 1 << 20  # bytes of journal from which `finish` has them compacted
 
 
@@ -295,12 +297,7 @@ def _open(
     from chiplog.runtime.pending import Pending
 
     path = identity.dir
-    try:
-        segment, fd = journal.open_attempt(path, identity.rank)
-    except OSError as error:
-        raise Unwritable(
-            f"cannot write {path}: {error.strerror or error}; choose another place with init(dir=...) or CHIPLOG_DIR"
-        ) from None
+    segment, fd = _open_journal(path, identity.rank)
     durability = chosen.durability or _durability(path)
     keeper = Keeper("keeper")
     pages = journal.Journal(path, segment, fd, durability=durability, wake=keeper.wake)
@@ -346,6 +343,19 @@ def _open(
         _flush_on_signal(made)
     _finish_at_exit(made)
     return made
+
+
+def _open_journal(path: Path, rank: int) -> tuple[layout.Segment, int]:
+    """The first segment of this attempt; a disk that refuses for a moment is asked again."""
+    for pause in PAUSES:
+        try:
+            return journal.open_attempt(path, rank)
+        except OSError as error:
+            refused = error
+        time.sleep(pause)
+    raise Unwritable(
+        f"cannot write {path}: {refused.strerror or refused}; choose another place with init(dir=...) or CHIPLOG_DIR"
+    )
 
 
 def _durability(path: Path) -> str:
@@ -408,8 +418,7 @@ def _compact(path: Path) -> None:
     """Start the compaction of a finished run in a process of its own, when there is enough to compact."""
     from importlib.util import find_spec
 
-    files = [path / layout.JOURNAL / segment.filename for segment in layout.segments(path)]
-    size = sum(file.stat().st_size for file in files if file.exists())
+    size = sum(_size(path / layout.JOURNAL / segment.filename) for segment in layout.segments(path))
     if size < COMPACT_FROM or find_spec("pyarrow") is None or find_spec("numpy") is None:
         return
     import subprocess
@@ -423,6 +432,13 @@ def _compact(path: Path) -> None:
         cwd="/",
     )
     threading.Thread(target=started.wait, name="chiplog-compact", daemon=True).start()  # so that no zombie stays
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _flush_on_signal(made: Run) -> None:

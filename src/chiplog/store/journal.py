@@ -75,8 +75,6 @@ class Journal:
         before = time.monotonic_ns()
         try:
             written = os.write(self._fd, line)
-            if self._sync_each:
-                os.fdatasync(self._fd)
         except OSError as error:
             self._hand_over(line, _reason(error))
             return
@@ -84,7 +82,9 @@ class Journal:
         if written != len(line):
             self._behind_newline = True
             self._hand_over(line, "the disk took only a part of a record")
-        elif time.monotonic_ns() - before > SLOW and not self._sync_each and waited_for_disk(self._fd, before):
+        elif self._sync_each:
+            self._sync()
+        elif time.monotonic_ns() - before > SLOW and waited_for_disk(self._fd, before):
             self._direct, self._took = False, time.monotonic()
             self._wake()
 
@@ -122,7 +122,7 @@ class Journal:
             try:
                 os.fsync(self._fd)
             except OSError as error:
-                self._complain(_reason(error))
+                self._not_synced(error)
                 return False
         return not self._dropped
 
@@ -264,11 +264,11 @@ class Journal:
             data = b"\n" + data
         try:
             written = os.write(self._fd, data)
-            if self._sync_each:
-                os.fdatasync(self._fd)
         except OSError as error:
             return lines, _reason(error)
         self._dirty = True
+        if self._sync_each:
+            self._sync()
         if written == len(data):
             self._behind_newline = False
             return [], ""
@@ -307,14 +307,26 @@ class Journal:
     def _beat(self) -> None:
         try:
             os.utime(self._fd)
-            if self._dirty:
-                self._dirty = False
-                os.fdatasync(self._fd)
         except OSError as error:
-            notes.once(
-                f"beat {self._path}",
-                f"{self._path} cannot be synced: {_reason(error)}; chiplog goes on trying",
-            )
+            notes.once(f"beat {self.run}", f"{self._path} cannot be touched: {_reason(error)}; chiplog goes on trying")
+        if self._dirty:
+            self._sync()
+
+    def _sync(self) -> None:
+        """Bring to the disk what was written. What fails here is not written again, or it would be there twice."""
+        self._dirty = False
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            self._dirty = True
+            self._not_synced(error)
+
+    def _not_synced(self, error: OSError) -> None:
+        notes.once(
+            f"sync {self.run}",
+            f"{self._path} cannot be synced: {_reason(error)}. Training goes on; until that is possible again "
+            "a power cut may cost records",
+        )
 
     def _reopen(self, segment: Segment, keep: int = 0) -> None:
         """Go on in another file under the same descriptor; `keep` bytes of one that was deleted are written again."""
@@ -324,28 +336,37 @@ class Journal:
                 f"{self._path} was deleted while the run goes on; it is being written anew",
             )
             make_dir(self.run / layout.JOURNAL)
-        new, old = create(self.run, segment), os.dup(self._fd)
+        new, old = create(self.run, segment), -1
         try:
+            old = os.dup(self._fd)
             copied = _copy(old, new, 0) if keep else 0
-            os.fdatasync(old)
+            self._sync()
             os.dup2(new, self._fd, inheritable=False)
             self.segment = segment
             if keep:
                 time.sleep(0.01)  # for a writer that is just in the old file
                 _copy(old, new, copied)
         except OSError:
-            if keep and not os.path.sameopenfile(new, self._fd):
+            if not os.path.sameopenfile(new, self._fd):
                 (self.run / layout.JOURNAL / segment.filename).unlink()  # so that it can be tried again
             raise
         finally:
-            os.close(new)
-            os.close(old)
+            _close(new)
+            _close(old)
 
 
 def create(run: Path, segment: Segment) -> int:
     """Make a segment; fails if it is there. Readable too, so that a deleted one can be saved."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     return os.open(run / layout.JOURNAL / segment.filename, flags, 0o600)
+
+
+def _close(fd: int) -> None:
+    """Give a descriptor back. It is gone also when that fails, and what was written through it has been synced."""
+    try:
+        os.close(fd)
+    except OSError:
+        pass
 
 
 def _copy(source: int, target: int, offset: int) -> int:
