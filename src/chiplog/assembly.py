@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -37,8 +37,10 @@ from chiplog.version import VERSION
 if TYPE_CHECKING:
     from chiplog.store.reader import Stored
 
+T = TypeVar("T")
+
 ENVIRONMENT = 2.0  # s that the end of a short run waits for git and the like
-PAUSES = (0.1, 0.2, 0.0)  # s after each attempt to open a journal
+PAUSES = (0.1, 0.2, 0.0)  # s after each time that the disk refused at the door
 COMPACT_FROM = 1 << 20  # bytes of journal from which `finish` has them compacted
 
 
@@ -88,7 +90,7 @@ def attach(dir: str | Path) -> Run:
     """Open a journal of this process's own in a run that another process has begun; for forked and spawned workers."""
     environ = dict(os.environ)
     path = Path(dir).expanduser().absolute()
-    if not (path / layout.JOURNAL).is_dir():
+    if not _ask_disk(path, (path / layout.JOURNAL).is_dir):
         raise RunNotFound(f"there is no run in {str(path)!r}; give the `dir` of the run to join")
     stored = _stored(path)
     launch = stored.attempts[-1].launch if stored.attempts else os.urandom(8).hex()
@@ -187,7 +189,7 @@ def _make(
     if chosen.reduce is not None:
         raise BadSetting(f"reduce = {chosen.reduce!r}: statistics across ranks are not in this version; leave it out")
     identity = msgspec.structs.replace(identity, launch=_launch(chosen, mine.world, environ))
-    existed = (path / layout.JOURNAL).is_dir()
+    existed = _ask_disk(path, (path / layout.JOURNAL).is_dir)
     if existed and chosen.resume == "never":
         raise RunExists(f"run {project}/{run_id} is there already, and resume='never': {path}")
     if not existed and chosen.resume == "must":
@@ -297,7 +299,7 @@ def _open(
     from chiplog.runtime.pending import Pending
 
     path = identity.dir
-    segment, fd = _open_journal(path, identity.rank)
+    segment, fd = _ask_disk(path, lambda: journal.open_attempt(path, identity.rank))
     durability = chosen.durability or _durability(path)
     keeper = Keeper("keeper")
     pages = journal.Journal(path, segment, fd, durability=durability, wake=keeper.wake)
@@ -345,11 +347,11 @@ def _open(
     return made
 
 
-def _open_journal(path: Path, rank: int) -> tuple[layout.Segment, int]:
-    """The first segment of this attempt; a disk that refuses for a moment is asked again."""
+def _ask_disk(path: Path, question: Callable[[], T]) -> T:
+    """The answer to a question at the door; a disk that refuses for a moment is asked again."""
     for pause in PAUSES:
         try:
-            return journal.open_attempt(path, rank)
+            return question()
         except OSError as error:
             refused = error
         time.sleep(pause)

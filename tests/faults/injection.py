@@ -34,17 +34,19 @@ def strace(folder: Path, call: str, fault: str, paths: tuple[Path, ...] = ()) ->
 
 
 @contextmanager
-def from_now_on(victim: Trainer, folder: Path, call: str, fault: str, paths: tuple[Path, ...] = ()) -> Iterator[None]:
-    """Let the calls of a running trainer on its journal fail, in all its threads; waits for its end."""
+def failing(victim: Trainer, folder: Path, call: str, fault: str, paths: tuple[Path, ...] = ()) -> Iterator[None]:
+    """Let the calls of a running trainer on its journal fail, in all its threads, for as long as this lasts."""
     words = strace(folder, call, fault, paths)
     with subprocess.Popen([*words, "-p", str(victim.process.pid)], stderr=subprocess.PIPE, text=True) as tracer:
         assert tracer.stderr is not None
         first = tracer.stderr.readline()
         if "attached" not in first:
             pytest.skip(f"strace is not allowed to attach here: {first.strip()}")
-        yield
-        victim.wait()
-        tracer.communicate(timeout=10)
+        try:
+            yield
+        finally:
+            tracer.terminate()  # it lets go of the trainer; if that has ended, so has this
+            tracer.communicate(timeout=60)
 
 
 def injected(folder: Path) -> int:
