@@ -62,6 +62,23 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
+@pytest.fixture
+def frail_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 16 MiB that the kernel makes read-only at its first error."""
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
+        pytest.skip("making an ext4 on a loop device needs root and e2fsprogs")
+    disk, image = tmp_path / "disk", tmp_path / "image"
+    disk.mkdir()
+    with image.open("wb") as file:
+        file.truncate(16 << 20)
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    words = ["mount", "-o", "loop,errors=remount-ro", str(image), str(disk)]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let root mount a loop device")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
 def said_in_time(full: Trainer) -> None:
     """The message comes within 2 s of the first refusal."""
     wait_for(lambda: "refused at" in full.said or full.process.poll() is not None, 30)
@@ -181,6 +198,27 @@ def test_a_renamed_parent_is_followed(tmp_path: Path) -> None:
         stop(steady, tmp_path)
         assert rows(moved) == list(range(steady.acked + 1))
         assert chiplog.read(moved).state == "finished"
+
+
+def test_a_disk_that_turns_read_only_does_not_stop_training(frail_disk: Path) -> None:
+    """The kernel finds an error and lets nobody write: a message, exit code 0, all before it kept, the loss exact."""
+    folder = frail_disk.parent
+    counted = 'run.finish()\nprint("given out", next(run._seq), file=sys.stderr)\n'
+    with trainer(folder, STEADY + counted, root=frail_disk) as steady:
+        steady.until_acked(100)
+        wait_for(lambda: any(event["name"] == "environment" for event in reference.records(steady.run, "event")))
+        before = steady.acked
+        device = frail_disk.stat().st_dev
+        name = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+        Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("a test")
+        wait_for(lambda: "Read-only file system" in steady.said, 30, steady.said)
+        stop(steady, folder)
+        kept = rows(steady.run)
+        assert kept == list(range(len(kept)))
+        assert len(kept) > before
+        assert steady.said.count("cannot write") == 1
+        assert missing_said(steady) == int(steady.said.rpartition("given out ")[2]) - len(reference.records(steady.run))
+        assert missing_said(steady) == steady.acked + 1 - len(kept) + 1  # and the finish record
 
 
 def test_a_directory_made_read_only_does_not_stop_training(tmp_path: Path) -> None:
