@@ -197,7 +197,7 @@ def test_the_nth_call_fails_once_or_for_good(tmp_path: Path, call: str) -> None:
 
 
 @pytest.mark.parametrize("error", ["EIO", "EACCES", "EMFILE", "ENOSPC", "EROFS"])
-@pytest.mark.parametrize("call", ["mkdir", "openat", "%fstat"])
+@pytest.mark.parametrize("call", ["/^mkdir", "openat", "%fstat"])
 def test_a_journal_that_cannot_be_opened_is_said_at_the_door(tmp_path: Path, call: str, error: str) -> None:
     """Asked once more, the disk lets the run begin. Refused for good, `init` says so, by an error of ours."""
     code = """
@@ -221,6 +221,37 @@ def test_a_journal_that_cannot_be_opened_is_said_at_the_door(tmp_path: Path, cal
                 assert code_ == 1 and f"at the door: cannot write {run}" in said and "init(dir=...)" in said
             else:
                 assert code_ == 0 and rows(victim.run) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "path"),
+    [
+        ("openat", "journal"),
+        ("openat", "journal/r00000.reserve"),
+        ("write", "journal/r00000.reserve"),
+        ("/^unlink", "journal/r00000.reserve"),
+    ],
+)
+def test_what_stands_beside_the_journal_may_fail(tmp_path: Path, call: str, path: str) -> None:
+    """Neither the reserve nor the list of names is needed to keep every record."""
+    beside = tmp_path / "runs" / "faults" / "run" / path
+    under = (*strace(tmp_path, call, "error=EIO", (beside,)), "--seccomp-bpf")
+    with trainer(tmp_path, TRAIN, "process", "write", "-1", under=under, env=NO_GIT) as victim:
+        assert victim.wait() == 0
+        assert injected(tmp_path)
+        assert victim.said.startswith("finishing"), victim.said
+        assert rows(victim.run) == list(range(RECORDS))
+        assert chiplog.read(victim.run).state == "finished"
+
+
+def test_a_description_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
+    """A directory stands where `run.json` should be: the run is recorded all the same, and said to be so."""
+    (tmp_path / "runs" / "faults" / "run" / "run.json").mkdir(parents=True)
+    with trainer(tmp_path, TRAIN, "process", "write", "-1") as victim:
+        assert victim.wait() == 0
+        assert victim.said.count("run.json: Is a directory; the journal has it too") == 1, victim.said
+        assert rows(victim.run) == list(range(RECORDS))
+        assert chiplog.read(victim.run).state == "finished"
 
 
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
