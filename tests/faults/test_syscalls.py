@@ -25,13 +25,14 @@ pytestmark = pytest.mark.timeout(PATIENCE)
 RECORDS = 120
 
 # After every record the keeper has a turn. Where the border between segments is what is tested, each turn begins the
-# next segment: opened, duplicated over the old one, which is synced and closed. The last words on stderr are how many
-# `seq` numbers were given out.
+# next segment: opened, duplicated over the old one, which is synced and closed. Under strace on a busy machine a write
+# may look slow, and would be handed to the keeper; that is another test. The last words on stderr are how many `seq`
+# numbers were given out.
 TRAIN = """
 from chiplog.store import journal
 
 durability, call, pause = sys.argv[3], sys.argv[4], int(sys.argv[5])
-journal.BEAT = 0.0
+journal.BEAT, journal.SLOW = 0.0, 1 << 60
 if call != "write":
     journal.SEGMENT_BYTES = 1
 run = init(durability=durability)
@@ -268,6 +269,18 @@ def test_writes_that_fail_for_a_moment_lose_nothing(tmp_path: Path, error: str) 
             assert reference.missing(shaken.run) == {(0, 1): []}
 
 
+def test_the_last_record_is_written_again_too(tmp_path: Path) -> None:
+    """The write of the finish record fails twice: there is a moment more for it."""
+    finish = RECORDS + 3  # after the attempt, the config and the steps
+    under = strace(tmp_path, "write", f"error=EIO:when={finish}..{finish + 1}")
+    with trainer(tmp_path, TRAIN, "process", "write", "-1", under=under, env=NO_GIT) as shaken:
+        assert shaken.wait() == 0
+        assert injected(tmp_path) == 2
+        assert rows(shaken.run) == list(range(RECORDS)), shaken.said
+        assert chiplog.read(shaken.run).state == "finished", shaken.said
+        assert missing_said(shaken.said) == 0
+
+
 def test_a_journal_is_never_truncated(tmp_path: Path) -> None:
     """There is no call that could cut a segment, so none that could fail."""
     under = strace(tmp_path, "truncate,ftruncate,fallocate", "error=EIO", segments(tmp_path, SEGMENTS))
@@ -387,7 +400,6 @@ def test_a_slow_disk_costs_one_slow_write(tmp_path: Path, call: str, most: int) 
         assert "missing" not in slow.said
 
 
-# Under strace on a busy machine a write may look slow, and would be handed to the keeper.
 KILLED_AT = """
 from chiplog.store import journal
 

@@ -34,6 +34,7 @@ STALLED = 1.0  # s in which a disk has taken nothing: then nobody waits for it
 BEAT = 5.0  # s between touches of the live segment and between fdatasyncs
 RELAXED = 0.25  # s between writes of the keeper in `relaxed` mode
 RETRY = 0.5  # s between attempts while the disk refuses
+LAST = (0.1, 0.2)  # s between attempts at the end, when there will be no others
 RESERVE_BYTES = 16 << 10
 
 
@@ -133,7 +134,7 @@ class Journal:
         if self._closed:
             return
         self._closed, self._room = True, 0
-        self._drain(timeout)
+        self._drain_at_last(timeout)
         try:
             layout.reserve(self.run, self.segment.rank).unlink(missing_ok=True)
         except OSError:
@@ -143,7 +144,7 @@ class Journal:
             if self._dropped and isinstance(last, records.Finish):
                 last = msgspec.structs.replace(last, missing=self._dropped)
             self._tail.appendleft(line_of(last))  # first, so that it finds room; `seq` orders
-        self._drain(timeout)
+        self._drain_at_last(timeout)
         self._give_up()
         try:
             os.fdatasync(self._fd)
@@ -234,6 +235,14 @@ class Journal:
             return True
         finally:
             self._draining.release()
+
+    def _drain_at_last(self, timeout: float) -> None:
+        """As `_drain`; a disk that refuses may do so for a moment only, so it is asked again before all is given up."""
+        for pause in LAST:
+            if self._drain(timeout) or not self._failing:
+                return
+            time.sleep(pause)
+        self._drain(timeout)
 
     def _hand_back(self, quick: bool) -> None:
         """Let the callers write again as soon as one write was quick; what still waits need not be written first."""
