@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 import chiplog
 
 from . import reference
-from .harness import FULL, PATIENCE, Trainer, trainer, wait_for
+from .harness import COUNTED, FULL, PATIENCE, Trainer, trainer, wait_for
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 
@@ -85,11 +84,6 @@ def said_in_time(full: Trainer) -> None:
     wait_for(lambda: "cannot write" in full.said, 2, full.said)
 
 
-def missing_said(full: Trainer) -> int:
-    found = re.search(r"chiplog: ([\d,]+) records of run run are missing", full.said)
-    return int(found[1].replace(",", "")) if found else 0
-
-
 def rows(run: Path) -> list[int]:
     return reference.series(run, "i")
 
@@ -105,7 +99,7 @@ def test_a_full_disk_does_not_stop_training(small_disk: Path) -> None:
         missing = reference.missing(full.run)[0, 1]
         assert reference.records(full.run, "finish")[0]["state"] == "finished"
         assert chiplog.read(full.run).state == "finished"
-        assert logged - len(kept) == len(missing) == missing_said(full) > 1000
+        assert logged - len(kept) == len(missing) == full.missing_said > 1000
         assert chiplog.read(full.run).missing == {"r00000-a01": [(missing[0], missing[-1])]}
         assert reference.records(full.run, "finish")[0]["missing"] == len(missing)
 
@@ -136,13 +130,12 @@ LIMITS = [*range(1000, 1130), *range(4000, 4130), 30_011, 400_000, 1 << 20]
 def test_a_file_size_limit_does_not_stop_training(tmp_path: Path, limit: int) -> None:
     """RLIMIT_FSIZE tears a record and then refuses: what came before is kept, the torn line named, the loss said."""
     limited = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
-    counted = 'run.finish()\nprint("given out", next(run._seq), file=sys.stderr)\n'
-    with trainer(tmp_path, limited + UNTIL_FULL.replace("20_000", "2_000") + counted) as full:
+    with trainer(tmp_path, limited + UNTIL_FULL.replace("20_000", "2_000") + COUNTED) as full:
         said_in_time(full)
         assert full.wait() == 0
         found, kept = reference.records(full.run), rows(full.run)
         assert kept == list(range(len(kept)))
-        assert missing_said(full) == int(full.said.rpartition("given out ")[2]) - len(found) > 2000
+        assert full.missing_said == full.given_out - len(found) > 2000
         assert full.said.count("cannot write") == 1
         assert (full.run / SEGMENT).stat().st_size == limit
         damage = chiplog.read(full.run).damage
@@ -203,8 +196,7 @@ def test_a_renamed_parent_is_followed(tmp_path: Path) -> None:
 def test_a_disk_that_turns_read_only_does_not_stop_training(frail_disk: Path) -> None:
     """The kernel finds an error and lets nobody write: a message, exit code 0, all before it kept, the loss exact."""
     folder = frail_disk.parent
-    counted = 'run.finish()\nprint("given out", next(run._seq), file=sys.stderr)\n'
-    with trainer(folder, STEADY + counted, root=frail_disk) as steady:
+    with trainer(folder, STEADY + COUNTED, root=frail_disk) as steady:
         steady.until_acked(100)
         wait_for(lambda: any(event["name"] == "environment" for event in reference.records(steady.run, "event")))
         before = steady.acked
@@ -217,8 +209,8 @@ def test_a_disk_that_turns_read_only_does_not_stop_training(frail_disk: Path) ->
         assert kept == list(range(len(kept)))
         assert len(kept) > before
         assert steady.said.count("cannot write") == 1
-        assert missing_said(steady) == int(steady.said.rpartition("given out ")[2]) - len(reference.records(steady.run))
-        assert missing_said(steady) == steady.acked + 1 - len(kept) + 1  # and the finish record
+        assert steady.missing_said == steady.given_out - len(reference.records(steady.run))
+        assert steady.missing_said == steady.acked + 1 - len(kept) + 1  # and the finish record
 
 
 def test_a_directory_made_read_only_does_not_stop_training(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ class Journal:
             self._behind_newline = True
             self._hand_over(line, "the disk took only a part of a record")
         elif self._sync_each:
-            self._sync()
+            self._sync(self._fd)
         elif time.monotonic_ns() - before > SLOW and waited_for_disk(self._fd, before):
             self._direct, self._took = False, time.monotonic()
             self._wake()
@@ -277,7 +277,7 @@ class Journal:
             return lines, _reason(error)
         self._dirty = True
         if self._sync_each:
-            self._sync()
+            self._sync(self._fd)
         if written == len(data):
             self._behind_newline = False
             return [], ""
@@ -319,13 +319,13 @@ class Journal:
         except OSError as error:
             notes.once(f"beat {self.run}", f"{self._path} cannot be touched: {_reason(error)}; chiplog goes on trying")
         if self._dirty:
-            self._sync()
+            self._sync(self._fd)
 
-    def _sync(self) -> None:
+    def _sync(self, fd: int) -> None:
         """Bring to the disk what was written. What fails here is not written again, or it would be there twice."""
         self._dirty = False
         try:
-            os.fdatasync(self._fd)
+            os.fdatasync(fd)
         except OSError as error:
             self._dirty = True
             self._not_synced(error)
@@ -349,12 +349,13 @@ class Journal:
         try:
             old = os.dup(self._fd)
             copied = _copy(old, new, 0) if keep else 0
-            self._sync()
             os.dup2(new, self._fd, inheritable=False)
             self.segment = segment
             if keep:
                 time.sleep(0.01)  # for a writer that is just in the old file
                 _copy(old, new, copied)
+            self._sync(old)  # now that nobody begins a write in it
+            self._dirty = True
         except OSError:
             if not os.path.sameopenfile(new, self._fd):
                 (self.run / layout.JOURNAL / segment.filename).unlink()  # so that it can be tried again
