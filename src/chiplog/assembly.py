@@ -10,11 +10,12 @@ import atexit
 import os
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -36,7 +37,10 @@ from chiplog.version import VERSION
 if TYPE_CHECKING:
     from chiplog.store.reader import Stored
 
+T = TypeVar("T")
+
 ENVIRONMENT = 2.0  # s that the end of a short run waits for git and the like
+PAUSES = (0.1, 0.2, 0.0)  # s after each time that the disk refused at the door
 COMPACT_FROM = 1 << 20  # bytes of journal from which `finish` has them compacted
 
 
@@ -86,7 +90,7 @@ def attach(dir: str | Path) -> Run:
     """Open a journal of this process's own in a run that another process has begun; for forked and spawned workers."""
     environ = dict(os.environ)
     path = Path(dir).expanduser().absolute()
-    if not (path / layout.JOURNAL).is_dir():
+    if not _ask_disk(path, (path / layout.JOURNAL).is_dir):
         raise RunNotFound(f"there is no run in {str(path)!r}; give the `dir` of the run to join")
     stored = _stored(path)
     launch = stored.attempts[-1].launch if stored.attempts else os.urandom(8).hex()
@@ -190,7 +194,7 @@ def _make(
     if chosen.reduce is not None:
         raise BadSetting(f"reduce = {chosen.reduce!r}: statistics across ranks are not in this version; leave it out")
     identity = msgspec.structs.replace(identity, launch=_launch(chosen, mine.world, environ))
-    existed = (path / layout.JOURNAL).is_dir()
+    existed = _ask_disk(path, (path / layout.JOURNAL).is_dir)
     if existed and chosen.resume == "never":
         raise RunExists(f"run {project}/{run_id} is there already, and resume='never': {path}")
     if not existed and chosen.resume == "must":
@@ -328,12 +332,7 @@ def _open(
     from chiplog.runtime.pending import Pending
 
     path = identity.dir
-    try:
-        segment, fd = journal.open_attempt(path, identity.rank)
-    except OSError as error:
-        raise Unwritable(
-            f"cannot write {path}: {error.strerror or error}; choose another place with init(dir=...) or CHIPLOG_DIR"
-        ) from None
+    segment, fd = _ask_disk(path, lambda: journal.open_attempt(path, identity.rank))
     durability = chosen.durability or _durability(path)
     keeper = Keeper("keeper")
     pages = journal.Journal(path, segment, fd, durability=durability, wake=keeper.wake)
@@ -379,6 +378,19 @@ def _open(
         _flush_on_signal(made)
     _finish_at_exit(made)
     return made
+
+
+def _ask_disk(path: Path, question: Callable[[], T]) -> T:
+    """The answer to a question at the door; a disk that refuses for a moment is asked again."""
+    for pause in PAUSES:
+        try:
+            return question()
+        except OSError as error:
+            refused = error
+        time.sleep(pause)
+    raise Unwritable(
+        f"cannot write {path}: {refused.strerror or refused}; choose another place with init(dir=...) or CHIPLOG_DIR"
+    )
 
 
 def _durability(path: Path) -> str:
@@ -441,13 +453,19 @@ def _compact(path: Path) -> None:
     """Start the compaction of a finished run in a process of its own, when there is enough to compact."""
     from importlib.util import find_spec
 
-    files = [path / layout.JOURNAL / segment.filename for segment in layout.segments(path)]
-    size = sum(file.stat().st_size for file in files if file.exists())
+    size = sum(_size(path / layout.JOURNAL / segment.filename) for segment in layout.segments(path))
     if size < COMPACT_FROM or find_spec("pyarrow") is None or find_spec("numpy") is None:
         return
     from chiplog.core import children
 
     children.start("chiplog", "compact", "--quiet", str(path), environ=os.environ)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _flush_on_signal(made: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,11 @@ def init(**more):
 
 # A trainer that hangs says where, and ends.
 WATCHED = f"import faulthandler; faulthandler.dump_traceback_later({PATIENCE // 3}, exit=True)\n"
+# The last words of a trainer whose loss is to be checked.
+COUNTED = """
+run.finish()
+print("given out", next(run._seq), file=sys.stderr, flush=True)
+"""
 
 
 def count(few: int, many: int) -> int:
@@ -84,6 +90,18 @@ class Trainer:
     def said(self) -> str:
         """What it wrote to stderr so far."""
         return self.stderr.read_text(errors="replace")
+
+    @property
+    def missing_said(self) -> int:
+        """How many records it said were missing, at its end."""
+        found = re.search(r"chiplog: ([\d,]+) records of run run are missing", self.said)
+        return int(found[1].replace(",", "")) if found else 0
+
+    @property
+    def given_out(self) -> int:
+        """How many `seq` numbers it gave out, if its last words were `COUNTED`; -1 if not."""
+        found = re.search(r"given out (\d+)\n$", self.said)
+        return int(found[1]) if found else -1
 
     def kill_tree(self) -> None:
         """SIGKILL for the process and all it started; returns when it is gone."""

@@ -34,6 +34,7 @@ STALLED = 1.0  # s in which a disk has taken nothing: then nobody waits for it
 BEAT = 5.0  # s between touches of the live segment and between fdatasyncs
 RELAXED = 0.25  # s between writes of the keeper in `relaxed` mode
 RETRY = 0.5  # s between attempts while the disk refuses
+LAST = (0.1, 0.2)  # s between attempts at the end, when there will be no others
 RESERVE_BYTES = 16 << 10
 
 
@@ -75,8 +76,6 @@ class Journal:
         before = time.monotonic_ns()
         try:
             written = os.write(self._fd, line)
-            if self._sync_each:
-                os.fdatasync(self._fd)
         except OSError as error:
             self._hand_over(line, _reason(error))
             return
@@ -84,7 +83,9 @@ class Journal:
         if written != len(line):
             self._behind_newline = True
             self._hand_over(_left_of(line, written), "the disk took only a part of a record")
-        elif time.monotonic_ns() - before > SLOW and not self._sync_each and waited_for_disk(self._fd, before):
+        elif self._sync_each:
+            self._sync(self._fd)
+        elif time.monotonic_ns() - before > SLOW and waited_for_disk(self._fd, before):
             self._direct, self._took = False, time.monotonic()
             self._wake()
 
@@ -122,7 +123,7 @@ class Journal:
             try:
                 os.fsync(self._fd)
             except OSError as error:
-                self._complain(_reason(error))
+                self._not_synced(error)
                 return False
         return not self._dropped
 
@@ -133,7 +134,7 @@ class Journal:
         if self._closed:
             return
         self._closed, self._room = True, 0
-        self._drain(timeout)
+        self._drain_at_last(timeout)
         try:
             layout.reserve(self.run, self.segment.rank).unlink(missing_ok=True)
         except OSError:
@@ -143,7 +144,7 @@ class Journal:
             if self._dropped and isinstance(last, records.Finish):
                 last = msgspec.structs.replace(last, missing=self._dropped)
             self._tail.appendleft(line_of(last))  # first, so that it finds room; `seq` orders
-        self._drain(timeout)
+        self._drain_at_last(timeout)
         self._give_up()
         try:
             os.fdatasync(self._fd)
@@ -235,6 +236,14 @@ class Journal:
         finally:
             self._draining.release()
 
+    def _drain_at_last(self, timeout: float) -> None:
+        """As `_drain`; a disk that refuses may do so for a moment only, so it is asked again before all is given up."""
+        for pause in LAST:
+            if self._drain(timeout) or not self._failing:
+                return
+            time.sleep(pause)
+        self._drain(timeout)
+
     def _hand_back(self, quick: bool) -> None:
         """Let the callers write again as soon as one write was quick; what still waits need not be written first."""
         self._direct = quick and self.durability != "relaxed" and not self._closed
@@ -264,11 +273,11 @@ class Journal:
             data = b"\n" + data
         try:
             written = os.write(self._fd, data)
-            if self._sync_each:
-                os.fdatasync(self._fd)
         except OSError as error:
             return lines, _reason(error)
         self._dirty = True
+        if self._sync_each:
+            self._sync(self._fd)
         if written == len(data):
             self._behind_newline = False
             return [], ""
@@ -307,14 +316,26 @@ class Journal:
     def _beat(self) -> None:
         try:
             os.utime(self._fd)
-            if self._dirty:
-                self._dirty = False
-                os.fdatasync(self._fd)
         except OSError as error:
-            notes.once(
-                f"beat {self._path}",
-                f"{self._path} cannot be synced: {_reason(error)}; chiplog goes on trying",
-            )
+            notes.once(f"beat {self.run}", f"{self._path} cannot be touched: {_reason(error)}; chiplog goes on trying")
+        if self._dirty:
+            self._sync(self._fd)
+
+    def _sync(self, fd: int) -> None:
+        """Bring to the disk what was written. What fails here is not written again, or it would be there twice."""
+        self._dirty = False
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            self._dirty = True
+            self._not_synced(error)
+
+    def _not_synced(self, error: OSError) -> None:
+        notes.once(
+            f"sync {self.run}",
+            f"{self._path} cannot be synced: {_reason(error)}. Training goes on; until that is possible again "
+            "a power cut may cost records",
+        )
 
     def _reopen(self, segment: Segment, keep: int = 0) -> None:
         """Go on in another file under the same descriptor; `keep` bytes of one that was deleted are written again."""
@@ -324,28 +345,38 @@ class Journal:
                 f"{self._path} was deleted while the run goes on; it is being written anew",
             )
             make_dir(self.run / layout.JOURNAL)
-        new, old = create(self.run, segment), os.dup(self._fd)
+        new, old = create(self.run, segment), -1
         try:
+            old = os.dup(self._fd)
             copied = _copy(old, new, 0) if keep else 0
-            os.fdatasync(old)
             os.dup2(new, self._fd, inheritable=False)
             self.segment = segment
             if keep:
                 time.sleep(0.01)  # for a writer that is just in the old file
                 _copy(old, new, copied)
+            self._sync(old)  # now that nobody begins a write in it
+            self._dirty = True
         except OSError:
-            if keep and not os.path.sameopenfile(new, self._fd):
+            if not os.path.sameopenfile(new, self._fd):
                 (self.run / layout.JOURNAL / segment.filename).unlink()  # so that it can be tried again
             raise
         finally:
-            os.close(new)
-            os.close(old)
+            _close(new)
+            _close(old)
 
 
 def create(run: Path, segment: Segment) -> int:
     """Make a segment; fails if it is there. Readable too, so that a deleted one can be saved."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     return os.open(run / layout.JOURNAL / segment.filename, flags, 0o600)
+
+
+def _close(fd: int) -> None:
+    """Give a descriptor back. It is gone also when that fails, and what was written through it has been synced."""
+    try:
+        os.close(fd)
+    except OSError:
+        pass
 
 
 def _copy(source: int, target: int, offset: int) -> int:
