@@ -53,6 +53,7 @@ class Journal:
         self._tail: deque[Record | bytes] = deque()
         self._room = TAIL_PLACES
         self._draining = threading.RLock()  # never taken by `append`
+        self._turning = threading.RLock()  # from one segment to the next
         self._counting = threading.RLock()
         self._dropped = 0
         self._failing: str | None = None
@@ -74,9 +75,7 @@ class Journal:
         """Write a line from the caller's thread; hand over to the keeper when the disk refuses or is slow."""
         before = time.monotonic_ns()
         try:
-            written = os.write(self._fd, line)
-            if self._sync_each:
-                os.fdatasync(self._fd)
+            written = self._write_through(line) if self._sync_each else os.write(self._fd, line)
         except OSError as error:
             self._hand_over(line, _reason(error))
             return
@@ -87,6 +86,15 @@ class Journal:
         elif time.monotonic_ns() - before > SLOW and not self._sync_each and waited_for_disk(self._fd, before):
             self._direct, self._took = False, time.monotonic()
             self._wake()
+
+    def _write_through(self, data: bytes) -> int:
+        fd = os.dup(self._fd)  # by the time of the sync, the next segment may have the number
+        try:
+            written = os.write(fd, data)
+            os.fdatasync(fd)
+            return written
+        finally:
+            os.close(fd)
 
     @property
     def dropped(self) -> int:
@@ -120,7 +128,8 @@ class Journal:
             return False
         if fsync:
             try:
-                os.fsync(self._fd)
+                with self._turning:  # what went to the segment before is on the disk then
+                    os.fsync(self._fd)
             except OSError as error:
                 self._complain(_reason(error))
                 return False
@@ -263,9 +272,7 @@ class Journal:
         if self._behind_newline:
             data = b"\n" + data
         try:
-            written = os.write(self._fd, data)
-            if self._sync_each:
-                os.fdatasync(self._fd)
+            written = self._write_through(data) if self._sync_each else os.write(self._fd, data)
         except OSError as error:
             return lines, _reason(error)
         self._dirty = True
@@ -327,12 +334,13 @@ class Journal:
         new, old = create(self.run, segment), os.dup(self._fd)
         try:
             copied = _copy(old, new, 0) if keep else 0
-            os.fdatasync(old)
-            os.dup2(new, self._fd, inheritable=False)
-            self.segment = segment
-            if keep:
+            with self._turning:
+                os.dup2(new, self._fd, inheritable=False)
+                self.segment = segment
                 time.sleep(0.01)  # for a writer that is just in the old file
-                _copy(old, new, copied)
+                if keep:
+                    _copy(old, new, copied)
+                os.fdatasync(old)
         except OSError:
             if keep and not os.path.sameopenfile(new, self._fd):
                 (self.run / layout.JOURNAL / segment.filename).unlink()  # so that it can be tried again
