@@ -34,6 +34,7 @@ STALLED = 1.0  # s in which a disk has taken nothing: then nobody waits for it
 BEAT = 5.0  # s between touches of the live segment and between fdatasyncs
 RELAXED = 0.25  # s between writes of the keeper in `relaxed` mode
 RETRY = 0.5  # s between attempts while the disk refuses
+PERSISTENT = 1.0  # s for which a disk is asked again before the end, lest it refused for a moment only
 RESERVE_BYTES = 16 << 10
 
 
@@ -52,7 +53,10 @@ class Journal:
             self.append = self._defer  # type: ignore[method-assign,assignment]
         self._tail: deque[Record | bytes] = deque()
         self._room = TAIL_PLACES
+        self._under_way = 0  # records that are just being written
         self._draining = threading.RLock()  # never taken by `append`
+        self._drainer = 0  # the thread that has it
+        self.at_disk = False  # the keeper is
         self._turning = threading.RLock()  # from one segment to the next
         self._counting = threading.RLock()
         self._dropped = 0
@@ -63,6 +67,7 @@ class Journal:
         self._beaten = time.monotonic()
         self._dirty = False
         self._closed = False
+        self.settled = False  # closed, and done with the disk
 
     def append(self, record: Record) -> None:
         """Keep a record: on disk when this returns, or in the tail while the disk is slow, full or relaxed."""
@@ -103,21 +108,30 @@ class Journal:
 
     @property
     def waiting(self) -> int:
-        return len(self._tail)
+        return len(self._tail) + self._under_way
 
     @property
     def trouble(self) -> str | None:
         """Why the disk does not take records just now, if it does not."""
         return self._failing
 
+    @property
+    def mine(self) -> bool:
+        """Whether this very thread is writing the tail: a signal or a finalizer came in between."""
+        return self._drainer == threading.get_ident()
+
     def tend(self) -> float:
         """The keeper's chore: write the tail, touch and sync the segment, begin the next one."""
-        self._drain()
-        self._look()
-        now = time.monotonic()
-        if now - self._beaten >= BEAT:
-            self._beaten = now
-            self._beat()
+        self.at_disk = True
+        try:
+            self._drain()
+            self._look()
+            now = time.monotonic()
+            if now - self._beaten >= BEAT:
+                self._beaten = now
+                self._beat()
+        finally:
+            self.at_disk = False
         if self._failing:
             return RETRY
         return 1.0 if self._direct else RELAXED
@@ -142,7 +156,9 @@ class Journal:
         if self._closed:
             return
         self._closed, self._room = True, 0
-        self._drain(timeout)
+        until = time.monotonic() + min(timeout, PERSISTENT)
+        while not self._drain(timeout) and time.monotonic() < until:
+            time.sleep(0.1)
         try:
             layout.reserve(self.run, self.segment.rank).unlink(missing_ok=True)
         except OSError:
@@ -158,6 +174,7 @@ class Journal:
             os.fdatasync(self._fd)
         except OSError:
             pass
+        self.settled = True
 
     def forget(self) -> None:
         """In a forked child: let go of the parent's file."""
@@ -220,13 +237,16 @@ class Journal:
         """Write what waits; true when nothing does. The callers write again themselves once the disk is quick."""
         if not self._draining.acquire(timeout=timeout):
             return False
+        outer, self._drainer = self._drainer, threading.get_ident()
         try:
             quick = self._direct  # with nothing to write, nothing is learnt of the disk
             chunk = 64 << 10  # little at first: it is the test whether the callers may write again
             while self._tail:
                 lines = self._take(chunk)
                 before = time.monotonic_ns()
+                self._under_way = len(lines)
                 left, reason = self._write(lines)
+                self._under_way = 0
                 if left:
                     self._tail.extendleft(reversed(left))
                     self._complain(reason)
@@ -242,6 +262,7 @@ class Journal:
             self._hand_back(quick)
             return True
         finally:
+            self._drainer = outer
             self._draining.release()
 
     def _hand_back(self, quick: bool) -> None:
