@@ -229,7 +229,7 @@ def test_a_signal_amid_a_flush_may_end_the_run(tmp_path: Path) -> None:
 def test_a_stall_costs_one_slow_write_where_every_record_is_written_at_once(
     passthrough: Passthrough, tmp_path: Path
 ) -> None:
-    """durability="process" on a disk that stands still: one call waits for it, and nothing is lost."""
+    """durability="process" on a disk that stands still: one call waits for it at most, and nothing is lost."""
     code = f"""
     run = init(durability="process")
     while not os.path.exists("over"):
@@ -245,7 +245,7 @@ def test_a_stall_costs_one_slow_write_where_every_record_is_written_at_once(
         stalled.until_acked(stalled.acked + 100)
         (tmp_path / "over").touch()
         assert stalled.wait() == 0, stalled.said
-        assert said(stalled, "slow") == 1
+        assert said(stalled, "slow") <= 1, stalled.said  # none, if the keeper was writing already
         assert reference.series(behind(stalled, passthrough), "i") == list(range(stalled.acked))
 
 
