@@ -151,7 +151,7 @@ def test_a_far_run_is_read_compacted_and_resumed(tmp_path: Path, host: Host) -> 
     """Without locks, links and shared maps, behind a torn line: the reader, the parts and a new attempt work as ever."""
     near, far = host(), host()
     with trainer(tmp_path, STEADY, "csv,jsonl", root=near) as victim:
-        victim.until_acked(1000)
+        victim.until_acked(300)
         victim.kill_tree()
     [segment] = (behind(tmp_path) / "journal").glob("*.jsonl")
     whole = len(reference.series(behind(tmp_path), "i"))
@@ -160,7 +160,7 @@ def test_a_far_run_is_read_compacted_and_resumed(tmp_path: Path, host: Host) -> 
     stored = chiplog.read(run)
     assert stored.series("i").exact == list(range(whole - 1))
     assert [(one.start, one.end) for one in stored.damage] == reference.damage(behind(tmp_path))
-    with chiplog.init(project="faults", id="run", dir=far / "runs", sinks="csv,jsonl", resume="must") as again:
+    with chiplog.init(project="faults", id="run", dir=far / "runs", sinks="none", resume="must") as again:
         again.log({"i": whole - 1, "x": 0.0}, step=whole - 1)
     subprocess.run([sys.executable, "-m", "chiplog", "compact", "--quiet", str(run)], check=True, timeout=60)
     assert list((behind(tmp_path) / "parts").glob("*.points.parquet"))

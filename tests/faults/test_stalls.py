@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -224,6 +225,28 @@ def test_a_signal_amid_a_flush_may_end_the_run(tmp_path: Path) -> None:
         assert reference.series(interrupted.run, "i") == list(range(2000 * times))
         assert len(reference.records(interrupted.run, "finish")) == times
         assert "waited" not in interrupted.said
+
+
+def test_a_run_ends_though_its_background_thread_is_held_up(tmp_path: Path) -> None:
+    """Something other than the disk never returns on the keeper's thread: the caller ends the run itself."""
+    held, over = threading.Event(), threading.Event()
+
+    def hold() -> float:
+        held.set()
+        over.wait()
+        return 1.0
+
+    run = chiplog.init(project="faults", id="run", dir=tmp_path, sinks="none")
+    assert run._keeper is not None
+    run._keeper.add(hold)
+    run._keeper.wake()
+    assert held.wait(30)
+    run.log({"i": 0})
+    assert run.finish(timeout=20)
+    over.set()
+    assert reference.series(run.dir, "i") == [0]
+    assert [record["state"] for record in reference.records(run.dir, "finish")] == ["finished"]
+    assert reference.missing(run.dir) == {(0, 1): []}
 
 
 def test_a_stall_costs_one_slow_write_where_every_record_is_written_at_once(
