@@ -41,6 +41,7 @@ T = TypeVar("T")
 
 ENVIRONMENT = 2.0  # s that the end of a short run waits for git and the like
 PAUSES = (0.1, 0.2, 0.0)  # s after each time that the disk refused at the door
+REACH = (5.0, 30.0)  # s after which a file system that does not answer is named, and given up
 COMPACT_FROM = 1 << 20  # bytes of journal from which `finish` has them compacted
 
 
@@ -90,6 +91,7 @@ def attach(dir: str | Path) -> Run:
     """Open a journal of this process's own in a run that another process has begun; for forked and spawned workers."""
     environ = dict(os.environ)
     path = Path(dir).expanduser().absolute()
+    _reach(path)
     if not _ask_disk(path, (path / layout.JOURNAL).is_dir):
         raise RunNotFound(f"there is no run in {str(path)!r}; give the `dir` of the run to join")
     stored = _stored(path)
@@ -178,6 +180,8 @@ def _make(
     mine = ranks_.detect(environ)
     root = Path(chosen.dir).expanduser().absolute()
     path = root / layout.check_slug("project", project) / layout.check_slug("id", run_id)
+    if chosen.mode != "disabled":
+        _reach(path)
     identity = Identity(
         project,
         run_id,
@@ -373,7 +377,7 @@ def _open(
     keeper.add(made.tend)
     keeper.start()
     if chosen.compact and identity.rank == 0:
-        made.at_finish(lambda: _compact(path))
+        made.at_finish(lambda: _compact(path) if pages.settled else None)
     if chosen.on_signal == "flush":
         _flush_on_signal(made)
     _finish_at_exit(made)
@@ -393,12 +397,30 @@ def _ask_disk(path: Path, question: Callable[[], T]) -> T:
     )
 
 
-def _durability(path: Path) -> str:
+def _reach(path: Path) -> None:
+    """Wait until the file system of a path answers, or fail: without its server, `init` would hang for ever."""
+    if not disks.some_far(_mounts()):
+        return
+    answered = disks.ask(path)
+    if answered.wait(REACH[0]):
+        return
+    notes.say(f"waiting for the file system of {path}, which does not answer")
+    if not answered.wait(REACH[1] - REACH[0]):
+        raise Unwritable(
+            f"the file system of {path} has not answered for {REACH[1]:.0f} s; "
+            "choose another place with init(dir=...) or CHIPLOG_DIR"
+        )
+
+
+def _mounts() -> str:
     try:
-        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+        return Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "process"
-    durability, kind = disks.default_durability(path, mounts)
+        return ""
+
+
+def _durability(path: Path) -> str:
+    durability, kind = disks.default_durability(path.resolve(), _mounts())
     if durability == "relaxed":
         notes.say(
             f"{path} is on a network file system ({kind}): records are written in the background, at most 0.5 s behind "

@@ -19,6 +19,7 @@ class Keeper:
         self._chores: list[Chore] = []
         self._bell: SimpleQueue[None] = SimpleQueue()  # its `put` may be called from signal handlers and finalizers
         self._stop = False
+        self._last: list[Callable[[], object]] = []
         self._thread = threading.Thread(target=self._loop, name=f"chiplog-{name}", daemon=True)
 
     def add(self, chore: Chore) -> None:
@@ -32,13 +33,24 @@ class Keeper:
         if self._bell.empty():
             self._bell.put(None)
 
-    def stop(self, timeout: float) -> bool:
-        """Ask the thread to end; true when it has."""
+    def stop(self, timeout: float, last: Callable[[], object]) -> bool:
+        """Ask the thread to end with a last call; true when it has."""
+        self._last.append(last)
         self._stop = True
         self.wake()
-        if self._thread is not threading.current_thread() and self._thread.ident is not None:
+        if self._thread is threading.current_thread() or self._thread.ident is None:
+            self.end()
+        else:
             self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def end(self) -> None:
+        """Make the last call, unless the thread has come to it; for when it is held up."""
+        try:
+            last = self._last.pop()
+        except IndexError:
+            return
+        last()
 
     def _loop(self) -> None:
         due: dict[Chore, float] = {}
@@ -49,6 +61,7 @@ class Keeper:
                 if woken or due.get(chore, 0.0) <= now:
                     due[chore] = time.monotonic() + self._call(chore)
             woken = self._ring(max(0.01, min(due.values(), default=1.0) - time.monotonic()))
+        self.end()
 
     def _ring(self, seconds: float) -> bool:
         """Sleep; true when woken before the time."""

@@ -68,6 +68,16 @@ class Pages(Protocol):
     @property
     def trouble(self) -> str | None: ...
 
+    @property
+    def at_disk(self) -> bool:
+        """Whether the keeper is at the disk just now, which may not answer."""
+        ...
+
+    @property
+    def mine(self) -> bool:
+        """Whether this very thread is writing what waits: a signal came in between."""
+        ...
+
     def append(self, record: Record) -> None: ...
 
     def flush(self, *, fsync: bool = False, timeout: float = 30.0) -> bool: ...

@@ -376,16 +376,31 @@ class Run:
         undelivered: dict[str, str] = {}
         if unkept := self._files.close(left(30.0)):
             undelivered["files"] = f"not copied: {', '.join(unkept[:5])}"
-        if self._keeper is not None:
-            self._keeper.stop(left())
         journal = self._journal
         assert journal is not None
-        journal.flush(timeout=left())
-        self._write_end(state, reason, left())
-        if self.post is not None:
-            undelivered |= self.post.close(deadline - time.monotonic())
+        closed = threading.Event()
+
+        def close() -> None:
+            """All that needs the disk. The keeper does it: nobody else may wait for one that does not answer."""
+            try:
+                journal.flush(timeout=left())
+                self._write_end(state, reason, left())
+                if self.post is not None:
+                    undelivered.update(self.post.close(deadline - time.monotonic() - 0.2))
+            finally:
+                closed.set()
+
+        if self._keeper is None or journal.mine:
+            close()
+        else:
+            if not self._keeper.stop(left(), lambda: self._attempt(close)) and not journal.at_disk:
+                self._keeper.end()  # a callback or a device holds the keeper up
+            closed.wait(left(most=deadline))
+        self._end("the run has finished")
         for call in self._at_finish:
             self._attempt(call)
+        if not closed.is_set():
+            return self._unanswered(journal)
         if journal.dropped:
             notes.say(
                 f"{journal.dropped:,} records of run {self.id} are missing: "
@@ -403,6 +418,14 @@ class Run:
             next(self._seq), self._clock.now(), state, redact_text(cut(reason, 2000)), journal.dropped
         )
         journal.close(last, timeout=timeout)
+
+    def _unanswered(self, journal: Pages) -> Delivery:
+        waiting = journal.dropped + journal.waiting
+        notes.say(
+            f"run {self.id} could not be ended: {self.dir} does not answer; {waiting:,} records are not written, "
+            "and are lost if the process ends before it does"
+        )
+        return Delivery(False, {"journal": "the disk did not answer in time"}, waiting)
 
     def __enter__(self) -> Run:
         return self

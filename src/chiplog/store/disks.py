@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
 SLOW = 10_000_000  # ns: a write that takes longer hands the writing over to the keeper
+FAR = ("nfs", "fuse", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "afs", "9p", "virtiofs")
 
 
 def default_durability(path: Path, mounts: str) -> tuple[str, str]:
@@ -19,8 +21,30 @@ def default_durability(path: Path, mounts: str) -> tuple[str, str]:
         point = fields[1].replace("\\040", " ")
         if len(point) > len(best) and (path == Path(point) or Path(point) in path.parents):
             best, kind = point, fields[2]
-    far = kind.startswith(("nfs", "fuse", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "afs", "9p", "virtiofs"))
-    return ("relaxed" if far else "process"), kind
+    return ("relaxed" if kind.startswith(FAR) else "process"), kind
+
+
+def some_far(mounts: str) -> bool:
+    """Whether any file system here has a server that may not answer."""
+    return any(line.split(" ")[2:3] and line.split(" ")[2].startswith(FAR) for line in mounts.splitlines())
+
+
+def ask(path: Path) -> threading.Event:
+    """Set as soon as the file system of a path answers; the path need not be there yet."""
+    answered = threading.Event()
+
+    def call() -> None:
+        nearest = path
+        try:
+            while not nearest.exists():
+                nearest = nearest.parent
+            os.statvfs(nearest)  # is never answered from a cache
+        except OSError:
+            pass  # an answer, too
+        answered.set()
+
+    threading.Thread(target=call, name="chiplog-ask", daemon=True).start()
+    return answered
 
 
 def waited_for_disk(fd: int, before: int) -> bool:

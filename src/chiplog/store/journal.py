@@ -34,7 +34,7 @@ STALLED = 1.0  # s in which a disk has taken nothing: then nobody waits for it
 BEAT = 5.0  # s between touches of the live segment and between fdatasyncs
 RELAXED = 0.25  # s between writes of the keeper in `relaxed` mode
 RETRY = 0.5  # s between attempts while the disk refuses
-LAST = (0.1, 0.2)  # s between attempts at the end, when there will be no others
+PERSISTENT = 1.0  # s for which a disk is asked again before the end, lest it refused for a moment only
 RESERVE_BYTES = 16 << 10
 
 
@@ -53,7 +53,11 @@ class Journal:
             self.append = self._defer  # type: ignore[method-assign,assignment]
         self._tail: deque[Record | bytes] = deque()
         self._room = TAIL_PLACES
+        self._under_way = 0  # records that are just being written
         self._draining = threading.RLock()  # never taken by `append`
+        self._drainer = 0  # the thread that has it
+        self.at_disk = False  # the keeper is
+        self._turning = threading.RLock()  # from one segment to the next
         self._counting = threading.RLock()
         self._dropped = 0
         self._failing: str | None = None
@@ -63,6 +67,7 @@ class Journal:
         self._beaten = time.monotonic()
         self._dirty = False
         self._closed = False
+        self.settled = False  # closed, and done with the disk
 
     def append(self, record: Record) -> None:
         """Keep a record: on disk when this returns, or in the tail while the disk is slow, full or relaxed."""
@@ -75,7 +80,7 @@ class Journal:
         """Write a line from the caller's thread; hand over to the keeper when the disk refuses or is slow."""
         before = time.monotonic_ns()
         try:
-            written = os.write(self._fd, line)
+            written = self._write_through(line) if self._sync_each else os.write(self._fd, line)
         except OSError as error:
             self._hand_over(line, _reason(error))
             return
@@ -83,11 +88,18 @@ class Journal:
         if written != len(line):
             self._behind_newline = True
             self._hand_over(_left_of(line, written), "the disk took only a part of a record")
-        elif self._sync_each:
-            self._sync(self._fd)
-        elif time.monotonic_ns() - before > SLOW and waited_for_disk(self._fd, before):
+        elif time.monotonic_ns() - before > SLOW and not self._sync_each and waited_for_disk(self._fd, before):
             self._direct, self._took = False, time.monotonic()
             self._wake()
+
+    def _write_through(self, data: bytes) -> int:
+        fd = os.dup(self._fd)  # by the time of the sync, the next segment may have the number
+        try:
+            written = os.write(fd, data)
+            self._sync(fd)
+            return written
+        finally:
+            _close(fd)
 
     @property
     def dropped(self) -> int:
@@ -96,21 +108,30 @@ class Journal:
 
     @property
     def waiting(self) -> int:
-        return len(self._tail)
+        return len(self._tail) + self._under_way
 
     @property
     def trouble(self) -> str | None:
         """Why the disk does not take records just now, if it does not."""
         return self._failing
 
+    @property
+    def mine(self) -> bool:
+        """Whether this very thread is writing the tail: a signal or a finalizer came in between."""
+        return self._drainer == threading.get_ident()
+
     def tend(self) -> float:
         """The keeper's chore: write the tail, touch and sync the segment, begin the next one."""
-        self._drain()
-        self._look()
-        now = time.monotonic()
-        if now - self._beaten >= BEAT:
-            self._beaten = now
-            self._beat()
+        self.at_disk = True
+        try:
+            self._drain()
+            self._look()
+            now = time.monotonic()
+            if now - self._beaten >= BEAT:
+                self._beaten = now
+                self._beat()
+        finally:
+            self.at_disk = False
         if self._failing:
             return RETRY
         return 1.0 if self._direct else RELAXED
@@ -121,7 +142,8 @@ class Journal:
             return False
         if fsync:
             try:
-                os.fsync(self._fd)
+                with self._turning:  # what went to the segment before is on the disk then
+                    os.fsync(self._fd)
             except OSError as error:
                 self._not_synced(error)
                 return False
@@ -150,6 +172,7 @@ class Journal:
             os.fdatasync(self._fd)
         except OSError:
             pass
+        self.settled = True
 
     def forget(self) -> None:
         """In a forked child: let go of the parent's file."""
@@ -212,13 +235,16 @@ class Journal:
         """Write what waits; true when nothing does. The callers write again themselves once the disk is quick."""
         if not self._draining.acquire(timeout=timeout):
             return False
+        outer, self._drainer = self._drainer, threading.get_ident()
         try:
             quick = self._direct  # with nothing to write, nothing is learnt of the disk
             chunk = 64 << 10  # little at first: it is the test whether the callers may write again
             while self._tail:
                 lines = self._take(chunk)
                 before = time.monotonic_ns()
+                self._under_way = len(lines)
                 left, reason = self._write(lines)
+                self._under_way = 0
                 if left:
                     self._tail.extendleft(reversed(left))
                     self._complain(reason)
@@ -234,15 +260,14 @@ class Journal:
             self._hand_back(quick)
             return True
         finally:
+            self._drainer = outer
             self._draining.release()
 
     def _drain_at_last(self, timeout: float) -> None:
         """As `_drain`; a disk that refuses may do so for a moment only, so it is asked again before all is given up."""
-        for pause in LAST:
-            if self._drain(timeout) or not self._failing:
-                return
-            time.sleep(pause)
-        self._drain(timeout)
+        until = time.monotonic() + min(timeout, PERSISTENT)
+        while not self._drain(timeout) and self._failing and time.monotonic() < until:
+            time.sleep(0.1)
 
     def _hand_back(self, quick: bool) -> None:
         """Let the callers write again as soon as one write was quick; what still waits need not be written first."""
@@ -272,12 +297,10 @@ class Journal:
         if self._behind_newline:
             data = b"\n" + data
         try:
-            written = os.write(self._fd, data)
+            written = self._write_through(data) if self._sync_each else os.write(self._fd, data)
         except OSError as error:
             return lines, _reason(error)
         self._dirty = True
-        if self._sync_each:
-            self._sync(self._fd)
         if written == len(data):
             self._behind_newline = False
             return [], ""
@@ -349,13 +372,14 @@ class Journal:
         try:
             old = os.dup(self._fd)
             copied = _copy(old, new, 0) if keep else 0
-            os.dup2(new, self._fd, inheritable=False)
-            self.segment = segment
-            if keep:
+            with self._turning:
+                os.dup2(new, self._fd, inheritable=False)
+                self.segment = segment
                 time.sleep(0.01)  # for a writer that is just in the old file
-                _copy(old, new, copied)
-            self._sync(old)  # now that nobody begins a write in it
-            self._dirty = True
+                if keep:
+                    _copy(old, new, copied)
+                self._sync(old)  # now that nobody begins a write in it
+                self._dirty = True
         except OSError:
             if not os.path.sameopenfile(new, self._fd):
                 (self.run / layout.JOURNAL / segment.filename).unlink()  # so that it can be tried again

@@ -368,6 +368,9 @@ def _publish(path: Path, groups: Iterable[pa.Table], about: About) -> None:
             os.link(aside, path)
         except FileExistsError:
             pass
+        except OSError:  # a file system without links; of two compactions at once the second wins there
+            if not path.exists():
+                aside.rename(path)
     finally:
         aside.unlink(missing_ok=True)
 
