@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from chiplog.sinks.lease import Lease
 
 from .conftest import Cli
 
@@ -74,3 +75,15 @@ def test_one_of_two_runs(cli: Cli, path: Path) -> None:
     other.finish()
     cli("compact", "second")
     assert (Path(other.dir) / "parts").exists() and not (path / "parts").exists()
+
+
+def test_a_run_is_compacted_by_one_process_at_a_time(cli: Cli, path: Path) -> None:
+    """A run that is resumed again and again does not have a crowd of them at its end."""
+    lease = Lease(path / "parts" / "compact.lease")
+    assert lease.hold()
+    assert "another process compacts" in cli("compact")[2]
+    assert not list((path / "parts").glob("*.parquet"))
+    lease.release()
+    cli("compact")
+    assert list((path / "parts").glob("*.parquet"))
+    assert not (path / "parts" / "compact.lease").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from chiplog.commands.survey import Cursor, cursors
 from chiplog.core import notes
+from chiplog.sinks.lease import Lease
 from chiplog.store import index, layout, parts, state
 from chiplog.store.layout import Segment
 from chiplog.views import units
@@ -19,7 +20,7 @@ def run(args: Namespace) -> int:
     chosen = [index.find(which, args.root) for which in args.runs] or list(layout.find_runs(args.root))
     code, done = 0, 0
     for path in chosen:
-        for segment in closed(path):
+        for segment in _alone(path, args.quiet):
             try:
                 lines = [*_compact(path, segment), *(_prune(path, segment) if args.prune else ())]
             except OSError as error:
@@ -33,6 +34,27 @@ def run(args: Namespace) -> int:
     if not done and not code and not args.quiet:
         print(f"nothing to compact in {units.count(len(chosen))} runs under {args.root}")
     return code
+
+
+def _alone(path: Path, quiet: bool) -> Iterator[Segment]:
+    """The closed segments of a run, also those that are closed meanwhile; none where another process is at it, so that
+    a run that is resumed many times is compacted once at a time."""
+    if not closed(path):
+        return
+    lease = Lease(path / layout.PARTS / "compact.lease")
+    if not lease.hold():
+        if not quiet:
+            notes.say(f"another process compacts {path.parent.name}/{path.name} just now")
+        return
+    try:
+        done: set[Segment] = set()
+        while fresh := [segment for segment in closed(path) if segment not in done]:
+            for segment in fresh:
+                done.add(segment)
+                lease.hold()
+                yield segment
+    finally:
+        lease.release()
 
 
 def closed(path: Path) -> list[Segment]:
