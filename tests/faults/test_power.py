@@ -31,6 +31,7 @@ while True:
     run.log({"i": n, "x": n / 7}, step=n)
     ack(n)
     n += 1
+    time.sleep(0.002)
 """,
     "flush": """
 run = init()
@@ -41,6 +42,7 @@ while True:
     if run.flush(fsync=True):
         ack(n)
     n += 1
+    time.sleep(0.005)
 """,
     "finish": """
 n = 0
@@ -51,6 +53,7 @@ while True:
     if run.finish():
         ack(n)
     n += 1
+    time.sleep(0.005)
 """,
 }
 
@@ -62,7 +65,7 @@ while True:
     run.log({"i": n, "x": n / 7}, step=n)
     times.write(b"%020d\\n" % time.monotonic_ns())
     n += 1
-    time.sleep(0.001)
+    time.sleep(0.002)
 """
 
 
@@ -80,7 +83,7 @@ def kept(run: Path) -> list[int]:
 
 def resumes(run: Path, found: list[int]) -> None:
     """A new attempt of what is left goes on behind it."""
-    again = chiplog.init(project="faults", id="run", dir=run.parent.parent, sinks="none", resume="must")
+    again = chiplog.init(project="faults", id="run", dir=run.parent.parent, sinks="none", resume="must", compact=False)
     again.log({"i": len(found), "x": len(found) / 7}, step=len(found))
     assert again.finish()
     assert kept(run) == [*found, len(found)]
