@@ -56,6 +56,9 @@ MATRIX = {
 
 # The bound of `finish` is 30 s; the tests of hanging sinks set it lower for the whole trainer, but for one.
 TRAIN = """
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job begins with these ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 class Hangs:
     def write(self, batch):
         threading.Event().wait()

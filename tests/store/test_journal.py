@@ -7,6 +7,7 @@ import os
 import resource
 import stat
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -167,6 +168,22 @@ def test_the_tail_is_bounded_and_what_does_not_fit_is_counted(tmp_path: Path, mo
     pages.tend()
     assert len(seqs(tmp_path)) + pages.dropped == 250
     assert pages.dropped > 100
+
+
+def test_a_keeper_that_gets_no_turn_costs_no_record(tmp_path: Path) -> None:
+    """The tail is full because other threads are busy, and no write is under way: then the caller writes."""
+    pages = make(tmp_path)
+    pages._direct, pages._room, pages._took = False, 3, time.monotonic() - 60
+    for seq in range(10):
+        pages.append(step(seq))
+    assert pages.dropped == 0
+    pages.tend()
+    assert sorted(seqs(tmp_path)) == list(range(10))
+    pages._direct, pages._took = False, time.monotonic() - 60
+    pages._writing = time.monotonic() - 60  # the keeper waits for a disk that has stalled
+    for seq in range(10, 20):
+        pages.append(step(seq))
+    assert pages.dropped == 7
 
 
 def test_the_reserve_makes_room_for_the_last_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,7 +193,7 @@ class Courier:
             self._store(cursor)
 
     def _store(self, cursor: Cursor) -> None:
-        make_dir(self._path.parent)
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)  # and not the run, which may just have been renamed
         write_whole(self._path, msgspec.json.encode(cursor))
         self._saved = cursor
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from chiplog.core.files import make_dir
 from chiplog.store import process
 from chiplog.store.manifest import write_whole
 
@@ -63,7 +62,7 @@ class Lease:
 
     def _take(self) -> bool:
         """Create the lease, or put ours in the place of a stale one and see whether it stayed there."""
-        make_dir(self._path.parent)
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)  # and not the run, which may just have been renamed
         data = msgspec.json.encode(self._me)
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

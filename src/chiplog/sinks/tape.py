@@ -23,6 +23,7 @@ class Tape:
         self.aside = path.with_name(f".{path.name}.new")
         self._tail = tail
         self._fd: int | None = None
+        self._begun = False
 
     def append(self, data: bytes) -> None:
         fd = self._open()
@@ -45,6 +46,7 @@ class Tape:
 
     def replace(self, pieces: Iterable[bytes]) -> None:
         """Write the whole file anew, aside, and rename it into place."""
+        make_dir(self.aside.parent)
         fd = _create(self.aside, os.O_TRUNC)
         size = 0
         try:
@@ -79,12 +81,16 @@ class Tape:
 
     def _open(self) -> int:
         if self._fd is None:
+            if self._begun:
+                self.path.parent.mkdir(mode=0o700, exist_ok=True)  # and not the run, which may have been renamed
+            else:
+                make_dir(self.path.parent)
             self._fd = _create(self.path)
+            self._begun = True
         return self._fd
 
 
 def _create(path: Path, flags: int = 0) -> int:
-    make_dir(path.parent)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
 
 

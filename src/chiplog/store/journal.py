@@ -62,7 +62,8 @@ class Journal:
         self._dropped = 0
         self._failing: str | None = None
         self._told = False
-        self._took = 0.0  # when the disk last took something of the tail
+        self._took = 0.0  # when the disk last took something while records waited
+        self._writing = 0.0  # since when the keeper has been writing; 0 when it is not
         self._behind_newline = False  # the file may end in a torn line
         self._beaten = time.monotonic()
         self._dirty = False
@@ -200,11 +201,17 @@ class Journal:
 
     def _no_room(self, item: Record | bytes) -> None:
         """A full tail. Beside many busy threads the keeper gets few turns, though the disk is quick: so the caller
-        writes, unless the disk is far away, refuses, or has taken nothing for a second; then the record is dropped."""
-        alive = self.durability != "relaxed" and not self._failing and time.monotonic() - self._took < STALLED
+        writes, unless the disk is far away, refuses, or the keeper's write has waited for it for a second while nobody
+        else's went through; then the record is dropped."""
+        alive = self.durability != "relaxed" and not self._failing
+        if alive and self._writing:
+            alive = time.monotonic() - max(self._writing, self._took) < STALLED
         if alive and not self._closed and not isinstance(item, bytes):
             self._wake()
+            before = time.monotonic()
             self._put(line_of(item))
+            if not self._failing and time.monotonic() - before < STALLED:
+                self._took = time.monotonic()
         else:
             self._count_dropped(item != b"" and not self._closed)
 
@@ -242,9 +249,9 @@ class Journal:
             while self._tail:
                 lines = self._take(chunk)
                 before = time.monotonic_ns()
-                self._under_way = len(lines)
+                self._under_way, self._writing = len(lines), time.monotonic()
                 left, reason = self._write(lines)
-                self._under_way = 0
+                self._under_way, self._writing = 0, 0.0
                 if left:
                     self._tail.extendleft(reversed(left))
                     self._complain(reason)
