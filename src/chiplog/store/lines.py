@@ -104,11 +104,15 @@ class Scanner:
                     rest = yield from self._lines(rest + data if rest else data)
                     if limit is not None and self.offset - began >= limit:
                         return
-                self._ended = not isinstance(file, FileIO)  # a compressed segment never grows
+                if not isinstance(file, FileIO):  # a compressed segment never grows, and was whole
+                    self._ended = True
+                    if rest or not self.offset:
+                        self._note(self.offset, self.offset + len(rest), "unfinished line" if rest else "empty")
         except FileNotFoundError:
             return
         except OSError as error:
-            self._note(self.offset, self.offset, f"cannot be read: {error.strerror}")
+            self._ended = located(self.path) != self.path
+            self._note(self.offset, self.offset, f"cannot be read: {error.strerror or error}")
 
     def _left(self, file: BinaryIO | FileIO) -> int:
         """About how many bytes are left to read: a buffer as large as a chunk would cost more than a few new lines."""
