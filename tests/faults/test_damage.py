@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chiplog
+from chiplog.commands import survey
 from chiplog.core import records
 from chiplog.store import layout, parts
 from chiplog.store.lines import Scanner
@@ -467,12 +468,34 @@ def test_a_damaged_compressed_journal_gives_no_wrong_value(compacted: Path, tmp_
             answers(run)
 
 
+def test_a_damaged_cursor_costs_no_record_and_doubles_none(tmp_path: Path) -> None:
+    """A flipped bit in a sink's position: the sink begins anew, and its file has every record once."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    run = chiplog.init(project="faults", id="run", sinks="jsonl", dir=tmp_path, alerts=False)
+    cursor = run.dir / "cursors" / "jsonl.json"
+    for turn in range(count(6, 200)):
+        for step in range(10):
+            run.log({"v": step}, step=turn * 10 + step)
+        assert run.finish()
+        data = bytearray(cursor.read_bytes())
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        cursor.write_bytes(data)
+        run = chiplog.init(project="faults", id="run", sinks="jsonl", dir=tmp_path, alerts=False)
+    assert run.finish()
+    lines = (run.dir / "files" / "metrics.jsonl").read_bytes().splitlines()
+    assert [json.loads(line) for line in lines] == stripped(reference.records(run.dir))
+
+
 def test_a_run_directory_of_rubbish_is_readable(tmp_path: Path) -> None:
     """Strange names, empty files, folders where files belong, and a broken run.json are no reason to raise."""
     run = tmp_path / "faults" / "run"
     journal = run / "journal"
     journal.mkdir(parents=True)
-    (run / "run.json").write_bytes(b'{"config": [')
+    (run / "run.json").write_bytes(b'{"config":{"a":' + b"[" * 100_000)
+    (run / "cursors").mkdir()
+    (run / "cursors" / "csv.json").write_bytes(b'{"positions":{"\xff')
     (journal / "r00000-a01-0000.jsonl").touch()
     (journal / "r00000-a02-0000.jsonl").mkdir()
     (journal / "r99999999999999999999-a01-0000.jsonl").touch()
@@ -480,3 +503,4 @@ def test_a_run_directory_of_rubbish_is_readable(tmp_path: Path) -> None:
     (run / "parts").mkdir()
     (run / "parts" / "r00000-a01-0000.points.parquet").write_bytes(b"PAR1 no")
     everything(run)
+    assert survey.cursors(run)[0].trouble

@@ -167,7 +167,7 @@ def cursors(path: Path) -> list[Cursor]:
     for file in sorted((path / layout.CURSORS).glob("[!.]*.json")):
         try:
             positions = msgspec.json.decode(file.read_bytes(), type=_Positions).positions
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             found.append(Cursor(file.stem, 0, trouble=f"cannot be read: {error}"))
             continue
         ranks = {int(key[1:].partition("-")[0]) for key in positions if key[1:6].isdecimal()} or {0}

@@ -23,7 +23,7 @@ from chiplog.core.protocols import Sink
 from chiplog.core.records import AnyRecord
 from chiplog.core.run import Post
 from chiplog.sinks.lease import Lease
-from chiplog.store import layout
+from chiplog.store import layout, lines
 from chiplog.store.manifest import write_whole
 from chiplog.store.tail import Positions, Tail
 
@@ -39,6 +39,17 @@ class Cursor(msgspec.Struct):
 
     positions: Positions = {}
     state: dict[str, Any] = {}
+
+
+def load(path: Path) -> Cursor:
+    """A stored cursor; raises `ValueError` for one whose bytes are not those that were written."""
+    data = path.read_bytes()
+    if not lines.is_whole(data):
+        raise ValueError("it does not match its CRC")
+    try:
+        return msgspec.json.decode(data, type=Cursor)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no cursor: {error}") from None
 
 
 class Courier:
@@ -141,10 +152,10 @@ class Courier:
         if not self._keeps:
             return Tail(self._run, rank=rank, attempt=attempt)
         try:
-            self._saved = msgspec.json.decode(self._path.read_bytes(), type=Cursor)
+            self._saved = load(self._path)
         except FileNotFoundError:
             self._store(Cursor({}, self.sink.state()))  # type: ignore[attr-defined]  # before anything is written
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError) as error:
             notes.say(f"the position of sink {self.name!r} cannot be read ({error}); it begins anew")
             self._store(Cursor({}, {}))
         self.sink.restore(self._saved.state)  # type: ignore[attr-defined]
@@ -160,7 +171,7 @@ class Courier:
 
     def _store(self, cursor: Cursor) -> None:
         make_dir(self._path.parent)
-        write_whole(self._path, msgspec.json.encode(cursor))
+        write_whole(self._path, lines.sealed(msgspec.json.encode(cursor)))
         self._saved = cursor
 
     def _trouble(self, error: BaseException) -> float:

@@ -62,10 +62,21 @@ def _odd_payload(record: Record) -> bytes:
     return payload
 
 
+def sealed(payload: bytes) -> bytes:
+    """A JSON object with its CRC as the last field."""
+    head = payload[:-1]
+    return b'%b,"crc":%d}' % (head, crc32(head))
+
+
+def is_whole(line: bytes) -> bool:
+    """Whether a sealed object is as it was written, every byte of it."""
+    at = line.rfind(b',"crc":')
+    return at >= 0 and line[at:] == b',"crc":%d}' % crc32(line[:at])
+
+
 def unseal(line: bytes) -> AnyRecord | None:
     """The record of one line without its newline; None unless every byte of it is as it was written."""
-    at = line.rfind(b',"crc":')
-    if at < 0 or line[at:] != b',"crc":%d}' % crc32(line[:at]):
+    if not is_whole(line):
         return None
     try:
         record = records.decode(line)
