@@ -12,7 +12,7 @@ import pyarrow as pa
 from chiplog.core import records
 from chiplog.core.records import Number
 from chiplog.store import layout, parts
-from chiplog.store.columns import EMPTY, Column, Columns, Ints, join, take
+from chiplog.store.columns import EMPTY, Column, Columns, Floats, Ints, join, take
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Scanner
 from chiplog.store.parts import Broken, Part
@@ -58,13 +58,14 @@ class Frame:
         return Series(name, column, times=times, by_rank=lambda: self._by_rank(name, attempt))
 
     def to_arrow(self) -> pa.Table:
-        tables = [_NO_POINTS.empty_table()]
-        for name in self.names():
-            for rank in sorted({stream.rank for stream in self._streams.values()}):
-                for stream, column in self._view(name, rank, None):
-                    if len(column.seqs):
-                        tables.append(_table(name, stream, column))
-        return pa.concat_tables(tables, promote_options="permissive")
+        ranks = sorted({stream.rank for stream in self._streams.values()})
+        found = [(name, *seen) for name in self.names() for rank in ranks for seen in self._view(name, rank, None)]
+        found = [(name, stream, column) for name, stream, column in found if len(column.seqs)]
+        whole = all(column.steps.dtype == np.int64 for _, _, column in found)
+        if not whole:  # one that is no integer makes doubles of all, the nearest ones
+            found = [(name, stream, column._replace(steps=_as_doubles(column))) for name, stream, column in found]
+        tables = [_table(*one) for one in found]
+        return pa.concat_tables(tables) if tables else _NO_POINTS.empty_table()
 
     def to_pandas(self) -> pandas.DataFrame:
         import pandas as pd
@@ -258,6 +259,10 @@ def _table(name: str, stream: _Stream, column: Column) -> pa.Table:
             "attempt": pa.repeat(pa.scalar(stream.attempt, pa.int32()), count),
         }
     )
+
+
+def _as_doubles(column: Column) -> Floats:
+    return column.steps.astype(np.float64)
 
 
 def _by_seq(column: Column) -> Column:
