@@ -26,7 +26,7 @@ from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
 from chiplog.core.protocols import Probe, Rule, Sink, Stage
-from chiplog.core.redact import redact
+from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.runtime import ranks as ranks_
@@ -186,9 +186,9 @@ def _make(
         project,
         run_id,
         path,
-        chosen.name or manifest.load(path).name,
+        redact_text(chosen.name or manifest.load(path).name),
         "",
-        chosen.tags,
+        tuple(map(redact_text, chosen.tags)),
         *mine,
         0,
         redact(config),

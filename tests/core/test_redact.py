@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from chiplog.core.redact import HIDDEN, redact, redact_command, redact_text
+from chiplog.core.redact import HIDDEN, hide, redact, redact_command, redact_text, redact_words
 
 
 @pytest.mark.parametrize(
@@ -53,3 +55,42 @@ def test_command_lines_lose_their_secrets() -> None:
     assert redact_command(command) == [
         "train.py", f"--api-key={HIDDEN}", "--token", HIDDEN, "--lr", "0.1", f"PASSWORD={HIDDEN}", HIDDEN,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["hf_datasets", "hf_internal_testing_model", "sk-learn-regressor", "pk-of-a-table-row", "Bearer of bad news", "https://host/x?page=2&tokens=5", "risk-averse-and-long-enough"])  # fmt: skip
+def test_words_that_begin_like_a_key_are_kept(value: str) -> None:
+    """Names of packages and models are no tokens."""
+    assert redact({"note": value}) == {"note": value}
+    assert hide({"note": [f"see {value} there"]}) == {"note": [f"see {value} there"]}
+
+
+def test_what_is_logged_on_purpose_is_judged_by_its_shape_alone() -> None:
+    """A column `token` is data; a key in a sample is hidden, and the rest of the sample stays."""
+    row = {"token": "the", "secret": "sauce", "text": "my key is hf_abcdefghijklmnop, ok?", "n": 1}
+    assert hide(row) == {**row, "text": f"my key is {HIDDEN}, ok?"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Client(api_key='abc', retries=3)", f"Client(api_key={HIDDEN}, retries=3)"),
+        ("could not connect: password=abc host=x", f"could not connect: password={HIDDEN} host=x"),
+        ('{"WANDB_API_KEY": "abc", "eos_token": "</s>"}', f'{{"WANDB_API_KEY": {HIDDEN}, "eos_token": "</s>"}}'),
+        ("https://h/x?api_key=abc&page=2", f"https://h/x?api_key={HIDDEN}&page=2"),
+        ("the password: it is long", "the password: it is long"),
+    ],
+)
+def test_texts_lose_the_secrets_they_name(text: str, shown: str) -> None:
+    """In exceptions, in the repr of an object, and in JSON on a command line."""
+    assert redact_words(text) == shown
+
+
+@pytest.mark.parametrize(
+    "brick",
+    ["eyJ-", "eyJaaaaaaaa.", "sk-", "sk-a-", "://", "://a", "hf_", "?token=", "&a", "a=", "password='", "Bearer "],
+)
+def test_no_text_takes_long(brick: str) -> None:
+    """A MiB that keeps looking like a key is searched in a moment."""
+    began = time.process_time()
+    redact_words(brick * ((1 << 20) // len(brick)))
+    assert time.process_time() - began < 10

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shutil
 import subprocess
 import sys
 import time
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +23,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chiplog
+from chiplog.commands import survey
 from chiplog.core import records
+from chiplog.store import layout, parts
 from chiplog.store.lines import Scanner
 
 from . import reference
@@ -31,19 +36,31 @@ pytestmark = pytest.mark.timeout(PATIENCE)
 Records = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A journal of about 4 KiB with every sort of line in it."""
-    run = chiplog.init(project="faults", sinks="none", dir=tmp_path_factory.mktemp("whole"), config={"lr": 3e-4})
-    run.log({"loss": float("nan"), "big": 2**70, "yes": True, 'quote"\\\n': -0.0}, step=0)
+def journal_of(folder: Path, size: int) -> bytes:
+    """A journal of about so many bytes with every sort of line in it."""
+    run = chiplog.init(project="faults", sinks="none", dir=folder, config={"lr": 3e-4}, compact=False)
+    run.log({"loss": float("nan"), "big": 2**70, "yes": True, 'quote"\\\n': -0.0, "größe": 1}, step=0)
     run.event("gpu", id=0, power=350.5)
     run.log({"note": '{"log":"step","crc":1}'}, step=1)
-    for step in range(2, 23):
+    [path] = (run.dir / "journal").glob("*.jsonl")
+    step = 2
+    while path.stat().st_size < size - 200:
         run.log({"loss": 1 / (step + 1), "tokens": step * 16384}, step=step)
+        step += 1
     run.finish()
-    data = next((run.dir / "journal").glob("*.jsonl")).read_bytes()
-    assert 3000 < len(data) < 6000
-    return data
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A journal of about 4 KiB."""
+    return journal_of(tmp_path_factory.mktemp("whole"), 4 << 10)
+
+
+@pytest.fixture(scope="module")
+def every(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The journal of which every byte is cut and every bit flipped: of 4 KiB, or 64 KiB."""
+    return journal_of(tmp_path_factory.mktemp("every"), count(4, 64) << 10)
 
 
 def plain(scanner: Scanner) -> Records:
@@ -60,10 +77,6 @@ def ends(data: bytes) -> list[int]:
     return [at + 1 for at, byte in enumerate(data) if byte == 10]
 
 
-def covered(spans: list[tuple[int, int]], byte: int) -> bool:
-    return any(start <= byte < end for start, end in spans)
-
-
 def damage_of(scanner: Scanner) -> list[tuple[int, int]]:
     torn = scanner.torn()
     return [(one.start, one.end) for one in [*scanner.damage, *([torn] if torn else [])]]
@@ -77,53 +90,58 @@ def test_both_readers_agree_on_a_whole_journal(whole: bytes, tmp_path: Path) -> 
     assert len(plain(Scanner(path))) == len(ends(whole))
 
 
-def test_a_journal_cut_at_any_byte_gives_the_records_before_the_cut(whole: bytes, tmp_path: Path) -> None:
-    """For every byte: exactly the records that end before the cut, and the rest is named."""
+def test_a_journal_cut_at_any_byte_gives_the_records_before_the_cut(every: bytes, tmp_path: Path) -> None:
+    """For every byte: exactly the records that end before the cut, and the rest is named; by both readers."""
     path = tmp_path / "r00000-a01-0000.jsonl"
-    path.write_bytes(whole)
+    path.write_bytes(every)
     expected = plain(Scanner(path))
-    borders = ends(whole)
-    for cut in reversed(range(len(whole) + 1)):
+    borders = ends(every)
+    for cut in reversed(range(len(every) + 1)):
         os.truncate(path, cut)
-        left = sum(1 for end in borders if end <= cut)
+        left = bisect_right(borders, cut)
         scanner = Scanner(path)
         assert plain(scanner) == expected[:left]
-        assert len(reference.segment(whole[:cut]).records) == left
         border = borders[left - 1] if left else 0
-        assert damage_of(scanner) == ([(border, cut)] if cut > border else [])
+        rest = [(border, cut)] if cut > border else []
+        assert damage_of(scanner) == rest
+        near = borders[left - 3] if left > 2 else 0  # the reference reader reads what is before the cut, not all of it
+        found = reference.segment(every[near:cut])
+        assert stripped(found.records) == expected[max(0, left - 2) if near else 0 : left]
+        assert [(near + start, near + end) for start, end in found.damage] == rest
 
 
-def test_any_flipped_bit_costs_two_records_at_most(whole: bytes, tmp_path: Path) -> None:
-    """For every bit: no exception, no wrong value, at most two records lost, and the damaged place is named."""
+@pytest.mark.parametrize("quarter", range(4))
+def test_any_flipped_bit_costs_two_records_at_most(every: bytes, tmp_path: Path, quarter: int) -> None:
+    """For every bit: no exception, no wrong value, at most two records lost, the place named; and both readers agree."""
     path = tmp_path / "r00000-a01-0000.jsonl"
-    path.write_bytes(whole)
-    expected = list(Scanner(path).read())
-    known, all_of_them = {msgspec.json.encode(record) for record in expected}, msgspec.json.encode(expected)
+    path.write_bytes(every)
+    expected = [msgspec.json.encode(record) for record in Scanner(path).read()]
+    borders = [0, *ends(every)]
+    last = len(expected)
     file = os.open(path, os.O_RDWR)
-    for at, byte in enumerate(whole):
+    for at in range(len(every) * quarter // 4, len(every) * (quarter + 1) // 4):
+        line = bisect_right(borders, at) - 1
+        begin, end = borders[max(0, line - 1)], borders[min(last, line + 2)]  # a line more on both sides
+        behind = max(0, last - line - 2)
         for bit in range(8):
-            flipped = byte ^ (1 << bit)
-            os.pwrite(file, bytes([flipped]), at)
+            flipped = bytes([every[at] ^ (1 << bit)])
+            os.pwrite(file, flipped, at)
             scanner = Scanner(path)
             found = list(scanner.read())
-            if msgspec.json.encode(found) != all_of_them:
-                assert len(found) >= len(expected) - 2
-                assert all(msgspec.json.encode(record) in known for record in found)
-                assert covered(damage_of(scanner), at)
-            else:
-                assert damage_of(scanner)  # a newline became something else, and both lines were still found
-        os.pwrite(file, bytes([byte]), at)
+            said = [msgspec.json.encode(record) for record in found]
+            assert said[:line] == expected[:line]
+            assert said[len(said) - behind :] == expected[last - behind :]
+            touched = said[line : len(said) - behind]
+            assert [one for one in expected[line : line + 2] if one in touched] == touched
+            damage = damage_of(scanner)
+            assert damage and all(begin <= start < stop <= end for start, stop in damage)
+            assert len(touched) == 2 or any(start <= at <= stop for start, stop in damage) or line == last - 1
+            judged = reference.segment(every[begin:at] + flipped + every[at + 1 : end])
+            assert [(begin + start, begin + stop) for start, stop in judged.damage] == damage
+            around = found[max(0, line - 1) : len(found) - max(0, behind)]
+            assert stripped(judged.records) == [records.fields(record) for record in around]
+        os.pwrite(file, every[at : at + 1], at)
     os.close(file)
-
-
-def test_the_reference_reader_survives_the_same_flips(whole: bytes) -> None:
-    """The rules on the format page are enough to be as careful: one bit of every byte, for the reference reader."""
-    known = {json.dumps(record, sort_keys=True) for record in reference.segment(whole).records}
-    for at, byte in enumerate(whole):
-        data = whole[:at] + bytes([byte ^ (1 << at % 8)]) + whole[at + 1 :]
-        found = reference.segment(data)
-        assert len(found.records) >= len(known) - 2
-        assert all(json.dumps(record, sort_keys=True) in known for record in found.records)
 
 
 def test_zero_filled_ranges_are_named(whole: bytes, tmp_path: Path) -> None:
@@ -143,7 +161,8 @@ def test_zero_filled_ranges_are_named(whole: bytes, tmp_path: Path) -> None:
                 if end - 1 <= start or begin >= start + length
             ]
             assert found == outside
-            assert covered(damage_of(scanner), start) or whole[start : start + 1] == b"\n"
+            touched = whole[start : start + length].strip(b"\n")
+            assert any(begin <= start <= end for begin, end in damage_of(scanner)) or not touched
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100])
@@ -187,29 +206,35 @@ def test_a_line_too_long_to_be_ours_is_skipped(whole: bytes, tmp_path: Path, meb
     assert (start, end) in ((middle, middle + len(rubbish)), (middle, middle + len(rubbish) + 1))
 
 
-def test_a_gigabyte_of_nothing_is_read_in_bounded_memory_and_time(whole: bytes, tmp_path: Path) -> None:
-    """A sparse file of 1 GiB between two records: both are read, in seconds and with little memory."""
+def test_gigabytes_of_nothing_are_read_in_bounded_memory_and_time(whole: bytes, tmp_path: Path) -> None:
+    """A sparse file of 1 GiB (full size: 4) between two records: both are read, in seconds and with little memory."""
+    size = count(1, 4) << 30
     journal = tmp_path / "runs" / "faults" / "sparse" / "journal"
     journal.mkdir(parents=True)
     with (journal / "r00000-a01-0000.jsonl").open("wb") as file:
         file.write(whole)
-        file.seek((1 << 30) - len(whole))
+        file.seek(size - len(whole))
         file.write(b"\n" + whole)
     code = """
-import resource, sys, time
+import re, sys, time
 import chiplog
-before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+
+def most():  # KiB; what getrusage says includes the process that started this one
+    with open("/proc/self/status") as status:
+        return int(re.search(r"VmHWM:\\s+(\\d+)", status.read())[1])
+
+import numpy, pyarrow
+before = most()
 run = chiplog.read(sys.argv[1])
-print(sum(1 for _ in run.records()), len(run.damage), time.monotonic() - began,
-      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(sum(1 for _ in run.records()), len(run.damage), time.process_time(), most() - before)
 """
     words = [sys.executable, "-c", code, str(journal.parent)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=100)
     found, damages, seconds, kilobytes = done.stdout.split()
     assert int(found) == 2 * len(ends(whole))
     assert int(damages) == 1
-    assert float(seconds) < 20
-    assert int(kilobytes) < 96 << 10
+    assert float(seconds) < 20 * (size >> 30)
+    assert int(kilobytes) < 64 << 10
 
 
 @pytest.mark.parametrize("brick", [b'{"log":"', b',"crc":1}', b'{"log":",', b'{"log":"x","crc":1}', b"[", b'{"a":'])
@@ -217,11 +242,11 @@ def test_rubbish_made_of_our_own_words_takes_linear_time(tmp_path: Path, brick: 
     """A long line that keeps looking like a record is given up in seconds."""
     path = tmp_path / "r00000-a01-0000.jsonl"
     path.write_bytes(b'{"log":"' + brick * ((8 << 20) // len(brick)) + b"\n")
-    began = time.monotonic()
+    began = time.process_time()
     scanner = Scanner(path)
     assert plain(scanner) == []
     assert damage_of(scanner)
-    assert time.monotonic() - began < 15
+    assert time.process_time() - began < 15
 
 
 def sealed(record: dict[str, Any]) -> bytes:
@@ -292,7 +317,68 @@ def pieces(whole: bytes) -> Iterator[bytes]:
     return (whole[begin:end] for begin, end in pairwise(borders))
 
 
-@settings(max_examples=count(60, 3000), deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=count(1000, 20_000), deadline=None, suppress_health_check=list(HealthCheck))
+
+places = st.floats(0, 1, exclude_max=True)  # of the file
+lengths = st.integers(1, 700)
+edits = st.one_of(
+    st.tuples(st.just("zeros"), places, lengths),
+    st.tuples(st.just("repeat"), places, lengths, st.integers(1, 5)),
+    st.tuples(st.just("swap"), places, lengths, places),
+    st.tuples(st.just("remove"), places, lengths),
+    st.tuples(st.just("insert"), places, st.binary(max_size=200)),
+    st.tuples(st.just("flip"), places, st.integers(1, 255)),
+    st.tuples(st.just("number"), places, st.sampled_from([b"0", b"4294967295", b"-1", b"9" * 400, b"1e999"])),
+    st.tuples(st.just("glue"), places),
+)
+
+
+def edited(data: bytes, edit: tuple[Any, ...]) -> bytes:
+    """What a bad disk, a bad copy or a bad tool makes of a file."""
+    what, place, *more = edit
+    at = int(place * len(data))
+    if what == "zeros":
+        return data[:at] + bytes(more[0]) + data[at + more[0] :]
+    if what == "repeat":
+        return data[:at] + data[at : at + more[0]] * more[1] + data[at + more[0] :]
+    if what == "swap":
+        one, other = sorted((at, int(more[1] * len(data))))
+        size = min(more[0], other - one)
+        first, second = data[one : one + size], data[other : other + size]
+        return data[:one] + second + data[one + size : other] + first + data[other + size :]
+    if what == "remove":
+        return data[:at] + data[at + more[0] :]
+    if what == "insert":
+        return data[:at] + more[0] + data[at:]
+    if what == "flip":
+        return data[:at] + bytes([data[at] ^ more[0]]) + data[at + 1 :] if data else data
+    if what == "number":
+        digits = re.compile(rb"[0-9]+").search(data, at)
+        return data[: digits.start()] + more[0] + data[digits.end() :] if digits else data
+    return data[at:] + data
+
+
+@many
+@given(changes=st.lists(edits, min_size=1, max_size=6))
+def test_splices_never_make_a_value(whole: bytes, tmp_path: Path, changes: list[tuple[Any, ...]]) -> None:
+    """Blocks zeroed, doubled, swapped, lost, and glued: only records that were written, and both readers agree."""
+    data = whole
+    for change in changes:
+        data = edited(data, change)
+    path = tmp_path / "r00000-a01-0000.jsonl"
+    path.write_bytes(data)
+    scanner = Scanner(path)
+    found = plain(scanner)
+    judged = reference.segment(data)
+    assert found == stripped(judged.records)
+    assert damage_of(scanner) == judged.damage
+    known = {json.dumps(record) for record in stripped(reference.segment(whole).records)}
+    assert known.issuperset(map(json.dumps, found))
+    for start, end in pairwise([0, *(byte for span in judged.damage for byte in span), len(data)]):
+        assert start <= end  # in order, and none inside another
+
+
+@many
 @given(data=st.data())
 def test_no_bytes_at_all_make_a_reader_raise(whole: bytes, tmp_path: Path, data: st.DataObject) -> None:
     """Rubbish, lines, halves of lines, doubled and swapped lines in any order: every question is answered."""
@@ -308,12 +394,113 @@ def test_no_bytes_at_all_make_a_reader_raise(whole: bytes, tmp_path: Path, data:
     assert all(json.dumps(record, sort_keys=True) in known for record in reference.segment(content).records)
 
 
+@pytest.fixture(scope="module")
+def compacted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with parts, spans and events, and its journal."""
+    run = chiplog.init(project="faults", sinks="none", dir=tmp_path_factory.mktemp("parts"), config={"lr": 3e-4})
+    for step in range(40):
+        with run.span("step", tags={"micro": step}):
+            run.log({"loss": 1 / (step + 1), "big": 2**70 + step, "ok": step % 2 == 0}, step=step)
+    run.event("gpu", id=0, power=350.5)
+    run.finish()
+    for segment in layout.segments(run.dir):
+        assert parts.compact(run.dir, segment)
+    return run.dir
+
+
+def answers(run: Path) -> list[Any]:
+    """What a reader says of a run."""
+    stored = chiplog.read(run)
+    series = [stored.series(name) for name in sorted(stored.names())]
+    points = [(one.name, one.exact, one.steps.tolist(), one.times.tolist()) for one in series]
+    events = [records.fields(record) for record in stored.records("event")]
+    return [points, events, stored.spans(), stored.summary, stored.config, stored.missing, stored.state]
+
+
+@pytest.mark.parametrize("kind", parts.KINDS)
+def test_a_flipped_bit_in_a_part_changes_no_answer(compacted: Path, tmp_path: Path, kind: str) -> None:
+    """Parts are derived: where one is damaged or cut the journal is read instead, and every answer is the same."""
+    run = tmp_path / "run"
+    shutil.copytree(compacted, run)
+    expected = answers(run)
+    [path] = (run / "parts").glob(f"*.{kind}.parquet")
+    whole = path.read_bytes()
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    for _ in range(count(80, 4000)):
+        at = chance.randrange(len(whole))
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :])
+        assert answers(run) == expected, at
+    for _ in range(count(20, 500)):
+        cut = chance.randrange(len(whole))
+        path.write_bytes(whole[:cut])
+        assert answers(run) == expected, cut
+    path.unlink()
+    assert answers(run) == expected
+
+
+def test_a_damaged_part_is_found_by_the_doctor(compacted: Path, tmp_path: Path) -> None:
+    """A part that does not match its checksums is named, with what to do about it."""
+    run = tmp_path / "run"
+    shutil.copytree(compacted, run)
+    [path] = (run / "parts").glob("*.points.parquet")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 4] ^= 1
+    path.write_bytes(data)
+    words = [sys.executable, "-m", "chiplog", "doctor", str(run)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert "is damaged" in done.stdout and "chiplog compact" in done.stdout, done.stdout
+
+
+def test_a_damaged_compressed_journal_gives_no_wrong_value(compacted: Path, tmp_path: Path) -> None:
+    """A pruned segment without its parts, with a bit flipped or its end gone: what is read was written, the rest named."""
+    run = tmp_path / "run"
+    shutil.copytree(compacted, run)
+    known = {json.dumps(records.fields(record)) for record in chiplog.read(run).records()}
+    [segment] = layout.segments(run)
+    assert parts.prune(run, segment)
+    shutil.rmtree(run / "parts")
+    [path] = (run / "journal").glob("*.zst")
+    whole = path.read_bytes()
+    for at in range(0, len(whole), count(29, 1)):
+        for data in (whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :], whole[:at]):
+            path.write_bytes(data)
+            stored = chiplog.read(run)
+            found = [json.dumps(records.fields(record)) for record in stored.records()]
+            assert known.issuperset(found)
+            assert len(found) == len(known) or stored.damage, at
+            answers(run)
+
+
+def test_a_damaged_cursor_costs_no_record_and_doubles_none(tmp_path: Path) -> None:
+    """A flipped bit in a sink's position: the sink begins anew, and its file has every record once."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    run = chiplog.init(project="faults", id="run", sinks="jsonl", dir=tmp_path, alerts=False)
+    cursor = run.dir / "cursors" / "jsonl.json"
+    for turn in range(count(6, 200)):
+        for step in range(10):
+            run.log({"v": step}, step=turn * 10 + step)
+        assert run.finish()
+        data = bytearray(cursor.read_bytes())
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        cursor.write_bytes(data)
+        run = chiplog.init(project="faults", id="run", sinks="jsonl", dir=tmp_path, alerts=False)
+    assert run.finish()
+    lines = (run.dir / "files" / "metrics.jsonl").read_bytes().splitlines()
+    assert [json.loads(line) for line in lines] == stripped(reference.records(run.dir))
+
+
 def test_a_run_directory_of_rubbish_is_readable(tmp_path: Path) -> None:
     """Strange names, empty files, folders where files belong, and a broken run.json are no reason to raise."""
     run = tmp_path / "faults" / "run"
     journal = run / "journal"
     journal.mkdir(parents=True)
-    (run / "run.json").write_bytes(b'{"config": [')
+    (run / "run.json").write_bytes(b'{"config":{"a":' + b"[" * 100_000)
+    (run / "cursors").mkdir()
+    (run / "cursors" / "csv.json").write_bytes(b'{"positions":{"\xff')
     (journal / "r00000-a01-0000.jsonl").touch()
     (journal / "r00000-a02-0000.jsonl").mkdir()
     (journal / "r99999999999999999999-a01-0000.jsonl").touch()
@@ -321,3 +508,4 @@ def test_a_run_directory_of_rubbish_is_readable(tmp_path: Path) -> None:
     (run / "parts").mkdir()
     (run / "parts" / "r00000-a01-0000.points.parquet").write_bytes(b"PAR1 no")
     everything(run)
+    assert survey.cursors(run)[0].trouble

@@ -146,4 +146,4 @@ def test_the_page_says_nothing_the_library_does_not_keep(tmp_path: Path) -> None
     cursor = json.loads((made.dir / "cursors" / "csv.json").read_bytes())
     size = (made.dir / "journal" / "r00000-a01-0000.jsonl").stat().st_size
     assert cursor["positions"] == {"r00000-a01": [0, size, -1]}
-    assert set(cursor) == {"positions", "state"}
+    assert set(cursor) == {"positions", "state", "crc"}

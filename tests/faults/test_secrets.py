@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from .harness import trainer
 
 # Made up for this test; none of them opens anything.
+LETTERS = "AbCdEfGhIjKlMnOpQrStUvWxYz012345"
+JWT = "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0."
 SECRETS = {
     "wandb": "0123456789abcdef0123456789abcdef01234567",
-    "huggingface": "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz012345",
+    "huggingface": "hf_" + LETTERS,
     "openai": "sk-" + "proj-abcdefghijklmnopqrstuvwxyz0123",
     "github": "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789",
     "aws": "AKIA" + "ABCDEFGHIJKLMNOP",
-    "jwt": "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
+    "jwt": JWT + "dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
     "password": "correct-horse-battery",
     "nested": "staple-of-a-nested-list",
     "cookie": "session=monster",
     "dsn": "not-a-url-but-secret",
     "url": "hunter2-in-a-url",
+    "changed": "set-after-the-start",
+    "bearer": "Bearer abcdef0123456789",
+    "authorization": "Token-of-no-known-shape",
+    "dataclass": "kept-in-a-dataclass",
+    "namespace": "kept-in-a-namespace",
+    "repr": "said-by-a-repr",
+    "bytes": "hf_bytes" + LETTERS,
+    "query": "in-the-query-of-a-url",
+    "presigned": "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+    "slack": "T00000000/B00000000/abcdefghijklmnopqrstuvwx",
+    "private key": "MIIEowIBAAKCAQEAvery-private",
     "argv flag": "swordfish-argv-flag",
     "argv next": "swordfish-argv-next",
     "argv url": "hunter3-on-the-command-line",
+    "argv variable": "swordfish-argv-variable",
+    "argv json": "swordfish-argv-json",
+    "argv bare": "glpat-" + "abcdefghij0123456789",
+    "environment": "swordfish-environment",
+    "environment kept": "hunter5-in-a-variable-that-is-kept",
+    "git remote": "hunter6-in-a-remote",
     "exception url": "hunter4-in-an-exception",
     "exception key": "sk-" + "live-in-an-exception-0123456789",
-    "changed": "set-after-the-start",
-    "bearer": "Bearer abcdef0123456789",
+    "exception word": "swordfish-in-an-exception",
+    "name": "hf_name" + LETTERS,
+    "tag": "ghp_tag" + LETTERS,
+    "text": "sk-" + "text-0123456789-0123456789",
+    "media": "hf_media" + LETTERS,
+    "event": JWT + "event-jNryP4J3jVmNHl0w5N_XgL0n3I9P",
+    "table": "xoxb-" + "0123456789-abcdefghij",
+    "alert": "hunter7-in-an-alert",
+    "span": "AIza" + "SyA0123456789abcdefghijklmnopqrstuv",
+    "caption": "github_pat_" + LETTERS,
 }
 
 KEPT = {
@@ -42,11 +73,27 @@ KEPT = {
     "secretary": "Ms. Moneypenny",
     "commit": "3f786850e387550fdab836ed7e6dc881de23001b",
     "monkey": "banana",
+    "source": "hf_datasets",
+    "library": "sk-learn-intelex",
 }
 
 TRAIN = """
+import argparse, dataclasses
+from chiplog.sinks.console import Console
+
 S, KEPT = {secrets!r}, {kept!r}
-run = init(sinks="csv,json,jsonl", config={{
+
+@dataclasses.dataclass
+class Login:
+    user: str
+    api_key: str
+
+class Client:
+    def __repr__(self):
+        return "Client(host='x', api_key='" + S["repr"] + "')"
+
+run = init(sinks=["csv", "json", "jsonl", Console(open("console.txt", "w"), environ={{}})], name="try " + S["name"],
+           tags=["one", S["tag"]], config={{
     **KEPT,
     "WANDB_API_KEY": S["wandb"],
     "hub": {{"token": S["huggingface"], "list": [S["openai"], {{"deep": S["github"]}}]}},
@@ -56,40 +103,90 @@ run = init(sinks="csv,json,jsonl", config={{
     "Cookie": S["cookie"],
     "sentry_dsn": S["dsn"],
     "data": "s3://user:" + S["url"] + "@bucket/path",
-    "headers": {{"Authorization": S["bearer"]}},
+    "headers": {{"authorization": S["authorization"], "x": S["bearer"]}},
+    "login": Login("me", S["dataclass"]),
+    "args": argparse.Namespace(lr=1, auth_token=S["namespace"]),
+    "client": Client(),
+    "raw": S["bytes"].encode(),
+    "feed": ["https://host/x?page=1&api_key=" + S["query"] + "&more=1"],
+    "blob": "https://host/x?X-Amz-Signature=" + S["presigned"],
+    "hook": "https://hooks.slack.com/services/" + S["slack"],
+    "pem": "-----BEGIN RSA PRIVATE KEY-----\\n" + S["private key"],
 }})
 run.config["api_key"] = S["changed"]
 run.summary["secret"] = S["changed"]
-run.log({{"loss": 1.0}}, step=0)
-run.log({{"loss": 0.5}}, step=1)
+run.log({{"loss": 1.0, "said": "it was " + S["text"]}}, step=0)
+run.log({{"loss": 0.5, "sample": chiplog.Text("and " + S["media"] + " too")}}, step=1)
+run.log({{"picture": chiplog.Image(b"GIF8", caption=S["caption"])}}, step=1)
+run.event("request", headers=[{{"x": "Bearer " + S["event"]}}], token="kept because it is data")
+run.table("calls", [{{"token": "the", "reply": "key=" + S["table"]}}])
+run.alert("trouble at https://me:" + S["alert"] + "@host", text="https://me:" + S["alert"] + "@host",
+          seen="https://me:" + S["alert"] + "@host")
+with run.span("call", tags={{"key": S["span"]}}):
+    pass
 while not any(event.name == "environment" for event in chiplog.read(run.dir).records("event")):
     time.sleep(0.01)
 run.flush()
-raise ConnectionError("cannot reach https://user:" + S["exception url"] + "@host/ with " + S["exception key"])
+raise ConnectionError("cannot reach https://user:" + S["exception url"] + "@host/ with " + S["exception key"]
+                      + " and password=" + S["exception word"])
 """
 
 
+def said(path: Path) -> bytes:
+    """Every byte of a file, and of a Parquet file what its pages say."""
+    data = path.read_bytes()
+    if path.suffix == ".parquet":
+        table = pq.read_table(path)
+        data += repr((table.to_pydict(), table.schema.metadata)).encode()
+    return data
+
+
 def test_no_secret_is_written_into_a_run(tmp_path: Path) -> None:
-    """Eighteen planted secrets, where they usually come from: grep finds none of them in any file of the run."""
+    """43 planted secrets, where they usually come from: none is in any file of the run, in any export or on a screen."""
+    assert len(SECRETS) >= 40
+    remote = f"https://me:{SECRETS['git remote']}@host/repository.git"
+    for git in (["init"], ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "--allow-empty", "-m", "x"],
+                ["remote", "add", "origin", remote]):  # fmt: skip
+        subprocess.run(["git", "-C", str(tmp_path), *git], check=True, capture_output=True)
     words = (
         f"--api-key={SECRETS['argv flag']}",
         "--password",
         SECRETS["argv next"],
         f"--remote=https://me:{SECRETS['argv url']}@host/x",
+        f"DB_PASSWORD={SECRETS['argv variable']}",
+        json.dumps({"HF_TOKEN": SECRETS["argv json"]}),
+        SECRETS["argv bare"],
         "--tokenizer=llama",
     )
-    with trainer(tmp_path, TRAIN.format(secrets=SECRETS, kept=KEPT), *words) as leaky:
+    environ = {
+        "MY_API_KEY": SECRETS["environment"],
+        "NCCL_PROXY": f"http://me:{SECRETS['environment kept']}@host",
+        "NCCL_DEBUG": "kept",
+    }
+    with trainer(tmp_path, TRAIN.format(secrets=SECRETS, kept=KEPT), *words, env=environ) as leaky:
         assert leaky.wait() == 1
         assert "ConnectionError" in leaky.said
-        files = [path for path in leaky.run.rglob("*") if path.is_file()]
-        assert {path.suffix for path in files} >= {".jsonl", ".json", ".csv"}
-        for what, secret in SECRETS.items():
-            value = secret.removeprefix("Bearer ")
-            words = ["grep", "-rlF", "--", value, str(leaky.run)]
-            found = subprocess.run(words, capture_output=True, text=True, check=False)
-            assert found.returncode == 1, f"{what}: {found.stdout}"
-        assert b"[redacted]" in (leaky.run / "run.json").read_bytes()
-        assert b"--tokenizer=llama" in (leaky.run / "run.json").read_bytes()
+        seen = {str(path.relative_to(leaky.run)): said(path) for path in leaky.run.rglob("*") if path.is_file()}
+        assert {Path(name).suffix for name in seen} >= {".jsonl", ".json", ".csv"}
+        run = str(leaky.run)
+        for verb in (["compact"], ["show"], ["cat"], ["doctor"], *(["export", "--to", to] for to in ("csv", "json", "parquet"))):  # fmt: skip
+            done = subprocess.run(
+                [sys.executable, "-m", "chiplog", *verb, run], capture_output=True, check=False, cwd=tmp_path
+            )
+            assert done.returncode in (0, 1), done.stderr
+            seen[" ".join(verb)] = done.stdout + done.stderr
+    for path in (*leaky.run.rglob("*.parquet"), *tmp_path.glob("run.*"), tmp_path / "console.txt"):
+        seen[path.name] = said(path)
+    assert {"run.csv", "run.json", "run.parquet"} <= seen.keys()
+    assert len([name for name in seen if name.endswith(".parquet")]) == 5
+    for what, secret in SECRETS.items():
+        value = secret.removeprefix("Bearer ").encode()
+        assert not [name for name, data in seen.items() if value in data], what
+    for kept in (b"[redacted]", b"--tokenizer=llama", b"NCCL_DEBUG", b"hf_datasets"):
+        assert kept in seen["run.json"]
+    journal = b"".join(data for name, data in seen.items() if name.startswith("journal/"))
+    for kept in (b"it was [redacted]", b"kept because it is data", b'"token":"the"', b"repository.git", b"trouble at"):
+        assert kept in journal, kept
 
 
 def test_what_only_looks_like_a_secret_stays(tmp_path: Path) -> None:

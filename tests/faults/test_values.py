@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
+import io
+import json
 import math
+import re
+import shutil
 import struct
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -14,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -23,9 +30,10 @@ import chiplog
 from chiplog.core import run as doors
 from chiplog.core.run import Run
 from chiplog.store import layout, parts
+from chiplog.views import export
 
 from . import reference
-from .harness import PATIENCE, count, wait_for
+from .harness import PATIENCE, count, trainer
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 
@@ -236,30 +244,148 @@ def test_numbers_are_read_back_bit_for_bit(run: Run, row: dict[str, Any]) -> Non
     assert all(same(found[name], value) for name, value in row.items())
 
 
-@settings(max_examples=count(30, 300), deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    values=st.lists(numbers, min_size=1, max_size=60),
-    steps=st.lists(st.integers(-(2**40), 2**40), min_size=60, max_size=60),
-)
-def test_numbers_are_read_back_exactly_through_parquet(
-    tmp_path_factory: pytest.TempPathFactory, values: list[Any], steps: list[int]
-) -> None:
-    """The same through parts: what the series gives is what was logged, in the order it was logged."""
-    run = chiplog.init(project="faults", sinks="none", dir=tmp_path_factory.mktemp("parquet"), alerts=False)
-    for value, step in zip(values, steps, strict=False):
-        run.log({"v": value, "w": 1}, step=step)
-    run.finish()
-    before = chiplog.read(run.dir).series("v").exact
-    for segment in layout.segments(run.dir):
+def drawn(strategy: st.SearchStrategy[Any]) -> list[Any]:
+    """As many examples as a property has, all together: they share a run, so that they can go through every sink."""
+    found: list[Any] = []
+
+    @quick
+    @given(example=strategy)
+    def collect(example: Any) -> None:
+        found.append(example)
+
+    collect()
+    assert len(found) >= count(1000, 20_000)
+    return found
+
+
+def escaped(name: str) -> str:
+    """What no UTF-8 can hold, with a backslash: as the format says."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def in_csv(name: str) -> str:
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
+
+
+def from_csv(cell: str) -> Any:
+    if cell in ("true", "false"):
+        return cell == "true"
+    return int(cell) if re.fullmatch("-?[0-9]+", cell) else float(cell)
+
+
+def csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert all(len(row) == len(header) for row in rows)
+    return header, rows
+
+
+def alike(one: Any, other: Any) -> bool:
+    """The same number to the last bit; a whole number may come as a double where that is exactly it."""
+    if type(one) is type(other):
+        return same(one, other)
+    signs = one != 0 or math.copysign(1, one) == math.copysign(1, other)
+    return bool not in (type(one), type(other)) and bool(one == other) and signs
+
+
+ROWS = 500  # to a run
+
+
+def test_numbers_are_the_same_in_every_format(tmp_path: Path) -> None:
+    """Any names and any numbers: journal, JSON Lines, JSON, CSV, parts and both exports say the same to the last bit."""
+    rows = drawn(st.dictionaries(keys, numbers, min_size=1, max_size=4))
+    for at in range(0, len(rows), ROWS):
+        some = [{escaped(name): value for name, value in row.items()} for row in rows[at : at + ROWS]]
+        with chiplog.init("faults", sinks="csv,json,jsonl", dir=tmp_path, alerts=False, compact=False) as run:
+            for step, row in enumerate(rows[at : at + ROWS]):
+                run.log(row, step=step)
+            assert run.finish(timeout=100)
+        check_json(run.dir, some)
+        check_csv(run.dir, some)
+        check_exports(chiplog.read(run.dir), some, tmp_path)
+        [segment] = layout.segments(run.dir)
         assert parts.compact(run.dir, segment)
-    after = chiplog.read(run.dir).series("v")
-    for found in (before, after.exact):
-        assert len(found) == len(values)
-        for one, value in zip(found, values, strict=True):
-            assert one == value or (one != one and value != value)
-            assert isinstance(one, bool) == isinstance(value, bool)
-            assert not isinstance(value, float) or same(float(one), value)
-    assert after.steps.tolist() == steps[: len(values)]
+        check_points(pq.read_table(run.dir / "parts" / f"{segment.stem}.points.parquet"), some)
+        shutil.rmtree(run.dir)
+
+
+def check_json(run: Path, rows: list[dict[str, Any]]) -> None:
+    lines = [json.loads(line) for line in (run / "files" / "metrics.jsonl").read_bytes().splitlines()]
+    assert lines == json.loads((run / "files" / "metrics.json").read_bytes())
+    lines.sort(key=lambda line: int(line["seq"]))  # files have the order of arrival
+    assert lines == [{k: v for k, v in record.items() if k != "crc"} for record in reference.records(run)]
+    found = [line["metrics"] for line in lines if line["log"] == "step"]
+    for row, metrics in zip(rows, found, strict=True):
+        assert row.keys() == metrics.keys()
+        assert all(same(reference.number(metrics[name]), value) for name, value in row.items())
+
+
+def check_csv(run: Path, rows: list[dict[str, Any]]) -> None:
+    header, found = csv_rows(run / "files" / "metrics.csv")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    assert header == ["step", "time", *map(in_csv, names)]
+    for step, (row, cells) in enumerate(zip(rows, found, strict=True)):
+        assert cells[0] == str(step)
+        values = {name: from_csv(cell) for name, cell in zip(names, cells[2:], strict=True) if cell}
+        assert values.keys() == row.keys()
+        assert all(same(values[name], value) for name, value in row.items())
+
+
+def check_exports(stored: Any, rows: list[dict[str, Any]], folder: Path) -> None:
+    export.to_parquet(stored, folder / "export.parquet")
+    check_points(pq.read_table(folder / "export.parquet"), rows)
+    with (folder / "export.csv").open("wb") as file:
+        export.to_csv(stored, file)
+    header, found = csv_rows(folder / "export.csv")
+    names = sorted({name for row in rows for name in row})
+    assert header == ["step", *map(in_csv, names)]
+    for row, cells in zip(rows, found, strict=True):
+        values = {name: from_csv(cell) for name, cell in zip(names, cells[1:], strict=True) if cell}
+        assert values.keys() == row.keys()
+        assert all(alike(values[name], value) for name, value in row.items())
+
+
+def check_points(table: Any, rows: list[dict[str, Any]]) -> None:
+    """The columns of a Parquet file, as the format says to read them."""
+    found: list[dict[str, Any]] = [{} for _ in rows]
+    columns = (table[column].to_pylist() for column in ("name", "step", "value", "exact"))
+    for name, step, value, exact in zip(*columns, strict=True):
+        found[step][name] = value if exact is None else from_csv(exact)
+    for row, values in zip(rows, found, strict=True):
+        assert row.keys() == values.keys()
+        assert all(alike(values[name], value) for name, value in row.items())
+
+
+def test_foreign_values_break_no_format(tmp_path: Path) -> None:
+    """Whatever is logged, as metric, event and table: every file can be read, and says what the journal says."""
+    things = drawn(st.tuples(st.dictionaries(odd_keys, nested, max_size=4), steps, keys))
+    for at in range(0, len(things), ROWS):
+        run = chiplog.init("faults", sinks="csv,json,jsonl", dir=tmp_path, alerts=False, compact=False)
+        for row, step, name in things[at : at + ROWS]:
+            run.log(real(row), step=step)
+            run.event(name, value=real(row))
+            run.table("table", [real(row)], step=step)
+        assert run.finish(timeout=100), run.health()
+        lines = [json.loads(line) for line in (run.dir / "files" / "metrics.jsonl").read_bytes().splitlines()]
+        assert lines == json.loads((run.dir / "files" / "metrics.json").read_bytes())
+        written = sorted(reference.records(run.dir), key=lambda record: int(record["seq"]))
+        assert sorted(lines, key=lambda line: int(line["seq"])) == [
+            {key: value for key, value in record.items() if key != "crc"} for record in written
+        ]
+        for name in ("metrics.csv", "table.csv"):
+            assert csv_rows(run.dir / "files" / name)[1]
+        stored = chiplog.read(run.dir)
+        before = stored.to_arrow()
+        export.to_csv(stored, io.BytesIO())
+        [segment] = layout.segments(run.dir)
+        assert parts.compact(run.dir, segment)
+        after = chiplog.read(run.dir).to_arrow()
+        by = [("name", "ascending"), ("time", "ascending")]
+        columns = ["name", "step", "time", "exact", "rank", "attempt"]  # and values, NaN among them
+        assert before.sort_by(by).select(columns).to_pylist() == after.sort_by(by).select(columns).to_pylist()
+        old, new = (table.sort_by(by)["value"].to_numpy().tobytes() for table in (before, after))
+        assert old == new
+        shutil.rmtree(run.dir)
 
 
 @pytest.mark.parametrize("index", range(len(FOREIGN)))
@@ -350,22 +476,85 @@ def test_two_keys_with_the_same_name_do_not_cost_the_row(tmp_path: Path) -> None
     assert chiplog.read(run.dir).series("1").exact in ([2.0, 3.0], [3.0])
 
 
-def test_a_long_text_is_cut_and_marked(run: Run) -> None:
-    """A text of 12 MB is kept to its first MiB, and says how much was cut."""
-    run.log({"long": "x" * 12_000_000, "good": 1.0}, step=0)
-    wait_for(lambda: reference.records(run.dir, "text"))
-    longest = max((record["text"] for record in reference.records(run.dir, "text")), key=len)
-    assert len(longest) < 1_100_000
-    assert "characters cut" in longest
+def test_a_long_text_is_cut_and_marked(tmp_path: Path) -> None:
+    """A text of 12 MB (full size: 100 MB), wherever it is given, is kept to its first MiB and says how much was cut."""
+    long = "x" * count(12_000_000, 100_000_000)
+    with chiplog.init("faults", sinks="csv,json,jsonl", dir=tmp_path, config={"long": long}) as run:
+        began = time.process_time()
+        run.log({"long": long, "good": 1.0, "media": chiplog.Text(long), long: 2.0}, step=0)
+        run.event("event", long=long, inside=[{"long": long}])
+        run.table("table", [{"long": long}])
+        run.alert("alert", text=long)
+        run.alert(long)
+        assert time.process_time() - began < 5
+    for record in reference.records(run.dir):
+        assert len(json.dumps(record)) < 3_000_000
+    texts = [record["text"] for record in reference.records(run.dir, "text")]
+    assert len(texts) == 2
+    assert all(len(text) < 1_100_000 and "characters cut" in text for text in texts)
+    assert sorted(map(len, chiplog.read(run.dir).names()))[-1] < 70_000
+    assert reference.series(run.dir, "good") == [1.0]
+    assert sum(path.stat().st_size for path in run.dir.rglob("*")) < 60_000_000
 
 
-def test_a_hundred_thousand_names_in_one_row(tmp_path: Path) -> None:
-    """A row of 100,000 numbers may become several records of one step, and all of them are there."""
-    with chiplog.init(project="faults", sinks="none", dir=tmp_path, compact=False) as run:
-        run.log({f"layer/{n}": n for n in range(100_000)}, step=0)
-    assert len(chiplog.read(run.dir).names()) == 100_000
-    rows = reference.records(run.dir, "step")
-    assert {name: value for row in rows for name, value in row["metrics"].items()} == {
-        f"layer/{n}": n for n in range(100_000)
-    }
-    assert {row["step"] for row in rows} == {0}
+MANY = """
+names = int(sys.argv[3])
+rows = int(sys.argv[4])
+run = init(compact=False)
+began = time.process_time()
+if rows == 0:
+    for n in range(names):
+        run.log({f"layer/{n}": n + 0.5}, step=0)
+for step in range(rows):
+    run.log({f"layer/{n}": n + step / 2 for n in range(names)}, step=step)
+run.finish()
+with open("/proc/self/status") as status:  # what getrusage says includes the process that started this one
+    [used] = [int(line.split()[1]) >> 10 for line in status if line.startswith("VmHWM")]
+print("figures", time.process_time() - began, used, file=sys.stderr)
+"""
+
+
+def logged_many(folder: Path, names: int, rows: int) -> tuple[Path, float, int]:
+    """A trainer that logs many names: where, how many seconds of its processor it took, and its MiB of memory."""
+    with trainer(folder, MANY, str(names), str(rows)) as many:
+        assert many.wait(PATIENCE) == 0, many.said
+        [figures] = [line for line in many.said.splitlines() if line.startswith("figures")]
+        print(figures)
+        return many.run, float(figures.split()[1]), int(figures.split()[2])
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_hundred_thousand_names(tmp_path: Path, rows: int) -> None:
+    """100,000 distinct names, a call each or all in one row: in 10 s and 300 MiB, and all of them are read again."""
+    run, seconds, mebibytes = logged_many(tmp_path, 100_000, rows)
+    assert seconds < 10 and mebibytes < 300
+    found = reference.records(run, "step")
+    half = 0 if rows else 0.5
+    expected = {f"layer/{n}": n + half for n in range(100_000)}
+    assert {name: value for row in found for name, value in row["metrics"].items()} == expected
+    assert {row["step"] for row in found} == {0}
+    stored = chiplog.read(run)
+    assert stored.names() == list(expected)
+    assert stored.summary == expected
+
+
+def test_a_thousand_names_at_every_step(tmp_path: Path) -> None:
+    """1,000 names for 1,000 steps (full size: 10,000, ten million points): every point is there, compacted too."""
+    steps = count(1000, 10_000)
+    run, _, mebibytes = logged_many(tmp_path, 1000, steps)
+    assert mebibytes < 300
+    stored = chiplog.read(run)
+    assert len(stored.names()) == 1000
+    for n in range(1000):
+        series = stored.series(f"layer/{n}")
+        assert np.array_equal(series.values, n + np.arange(steps) / 2)
+        assert np.array_equal(series.steps, np.arange(steps))
+    seen = 0
+    for segment in layout.segments(run):
+        assert parts.compact(run, segment)
+        table = pq.read_table(run / "parts" / f"{segment.stem}.points.parquet")
+        names = np.array([int(name.rpartition("/")[2]) for name in table["name"].to_pylist()])
+        assert np.array_equal(table["value"].to_numpy(), names + table["step"].to_numpy() / 2)
+        seen += len(table)
+    assert seen == 1000 * steps
+    assert len(chiplog.read(run).series("layer/999")) == steps

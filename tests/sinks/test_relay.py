@@ -16,6 +16,7 @@ import chiplog
 from chiplog.cli import main
 from chiplog.core import notes
 from chiplog.core.errors import BadSetting, UnknownSink
+from chiplog.sinks.delivery import enrol
 from tests.faults.harness import trainer, wait_for
 
 EXPECTED = [(step, {"loss": step / 7}) for step in range(50)]
@@ -126,8 +127,7 @@ def test_sync_follows_a_run_that_was_begun_without_a_service(tmp_path: Path, boa
     """`--to` adds one later, `--follow` stays until the run has ended."""
     run = chiplog.init("test", sinks="none", dir=tmp_path / "runs", id="run")
     log(run, 0, 20)
-    (run.dir / "cursors").mkdir()
-    (run.dir / "cursors" / "boat.json").write_text(f'{{"service": "boat", "options": {{"path": "{boat.path}"}}}}')
+    enrol(run.dir, "boat", {"path": str(boat.path)})
     words = [sys.executable, "-m", "chiplog", "sync", str(run.dir), "--to", "boat", "--follow"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as following:
         wait_for(lambda: len(boat.cargo) == 20, 20)

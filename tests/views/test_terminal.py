@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chiplog.views.terminal import line_plot, sparkline
@@ -224,6 +224,7 @@ def test_smoothing_wants_a_share():
     st.integers(-5, 130),
     st.integers(-5, 30),
 )
+@example([(0.0, 1.5e308)], True, False, 80, 20)
 def test_any_numbers_give_a_plot(points, log, ascii_, width, height):
     """No double breaks a plot: the largest, the smallest, infinities and NaN on both axes."""
     drawn = line_plot(

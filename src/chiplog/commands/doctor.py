@@ -209,6 +209,10 @@ def _mismatch(path: Path, segment: Segment, part: object) -> str | None:
     missing = [kind for kind in ("clock", "spans", "rows") if f"{segment.stem}.{kind}.parquet" not in there]
     if missing:
         return f"is without its {', '.join(missing)}"
+    try:
+        part.verify()  # type: ignore[attr-defined]
+    except Exception as error:
+        return f"is damaged ({error})"
     if lines.located(file).suffix != ".zst" and about.covers > file.stat().st_size:
         return f"covers {units.count(about.covers)} bytes, and the journal has {units.count(file.stat().st_size)}"
     count, last_seq = 0, -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -13,12 +13,12 @@ from chiplog.core.records import AnyRecord, Number
 from chiplog.store import layout, manifest, state
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage
-from chiplog.store.reader import beyond, part_of
+from chiplog.store.reader import answer, part_of
 from chiplog.store.state import AttemptState, judge
 from chiplog.store.tail import Position, Tail, stream_key
 
 if TYPE_CHECKING:
-    from chiplog.store.parts import Part
+    from chiplog.store.parts import About, Part
 
 Range = tuple[int, int]  # first and last
 
@@ -119,10 +119,9 @@ class Survey:
 
     def _read(self, segment: Segment) -> None:
         stream = self.streams.setdefault(stream_key(segment), Stream())
-        part = part_of(self.path, segment)
-        if part is not None:
-            self._read_part(part, segment, stream)
-        scanner = beyond(self.path, segment, part)
+        known, scanner = answer(self.path, segment, part_of(self.path, segment), _known)
+        for one in known:
+            self._read_part(one, segment, stream)
         for record in scanner.read():
             stream.feed(record)
             self._keep(record)
@@ -130,16 +129,16 @@ class Survey:
         if (torn := scanner.torn()) is not None and not self._live(segment):
             self.torn.append(torn)
 
-    def _read_part(self, part: Part, segment: Segment, stream: Stream) -> None:
-        stream.records += part.about.records
-        seqs = part.clock[0].tolist()
-        stream.begin(part.about.begin_step, seqs[0] if seqs else 0)
+    def _read_part(self, known: _Known, segment: Segment, stream: Stream) -> None:
+        about, seqs = known.about, known.seqs
+        stream.records += about.records
+        stream.begin(about.begin_step, seqs[0] if seqs else 0)
         for seq in seqs:
             stream.add_seq(seq)
-        for record in part.rows():
+        for record in known.rows:
             self._keep(record)
-        self.damage += [Damage(segment.filename, *damage) for damage in part.about.damage]
-        stream.last = _last_step(part) if part.about.names else stream.last
+        self.damage += [Damage(segment.filename, *damage) for damage in about.damage]
+        stream.last = stream.last if known.last is None else known.last
 
     def _keep(self, record: AnyRecord) -> None:
         if isinstance(record, records.Eval):
@@ -168,7 +167,7 @@ def cursors(path: Path) -> list[Cursor]:
     for file in sorted((path / layout.CURSORS).glob("[!.]*.json")):
         try:
             positions = msgspec.json.decode(file.read_bytes(), type=_Positions).positions
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             found.append(Cursor(file.stem, 0, trouble=f"cannot be read: {error}"))
             continue
         ranks = {int(key[1:].partition("-")[0]) for key in positions if key[1:6].isdecimal()} or {0}
@@ -195,6 +194,19 @@ class _Positions(msgspec.Struct):
 
 def _end(attempt: AttemptState, now: int) -> int:
     return now if attempt.state == "running" else attempt.last.time if attempt.last else 0
+
+
+class _Known(NamedTuple):
+    """What a part says, read whole before any of it is taken."""
+
+    about: About
+    seqs: list[int]
+    rows: list[AnyRecord]
+    last: Number | None
+
+
+def _known(part: Part) -> list[_Known]:
+    return [_Known(part.about, part.clock[0].tolist(), part.rows(), _last_step(part) if part.about.names else None)]
 
 
 def _last_step(part: Part) -> Number:

@@ -7,6 +7,7 @@ from typing import Any
 
 from chiplog.core import records, values
 from chiplog.core.protocols import Finding
+from chiplog.core.redact import hide, redact_text
 from chiplog.core.texts import cut
 
 Call = Callable[[records.Alert], Any]
@@ -22,12 +23,12 @@ class Alarm:
     def ring(self, finding: Finding, rule: str, step: int | float) -> None:
         alert = self._write(
             records.Alert,
-            title=cut(finding.title, 1000),
+            title=redact_text(cut(finding.title, 1000)),
             level=finding.level,
-            text=cut(finding.text),
+            text=redact_text(cut(finding.text)),
             rule=rule,
             step=step,
-            evidence=values.plain(finding.evidence),
+            evidence=hide(values.plain(finding.evidence)),
         )
         if isinstance(alert, records.Alert):
             for call in self.calls:

@@ -13,6 +13,7 @@ from typing import Any
 from chiplog.core import notes, records
 from chiplog.core.identity import Identity
 from chiplog.core.media import SUFFIXES, Image
+from chiplog.core.redact import redact_text
 from chiplog.core.texts import cut
 
 Write = Callable[..., object]  # (kind of record, **fields)
@@ -37,7 +38,9 @@ class Files:
         def keep() -> None:
             with _create(self._target(path)) as file:
                 file.write(image.data)
-            self._say(path, len(image.data), name=name, media=image.media, caption=cut(image.caption), step=step)
+            self._say(
+                path, len(image.data), name=name, media=image.media, caption=redact_text(cut(image.caption)), step=step
+            )
 
         self._add(name, keep)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chiplog.core import records
+from chiplog.core.redact import redact_text
 from chiplog.core.texts import cut
 
 
@@ -32,7 +33,7 @@ class Text(Media):
         self.text = text
 
     def fields(self) -> dict[str, Any]:
-        return {"text": cut(str(self.text))}
+        return {"text": redact_text(cut(str(self.text)))}
 
 
 class Histogram(Media):

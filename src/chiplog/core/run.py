@@ -31,7 +31,7 @@ from chiplog.core.live import Live, Summary
 from chiplog.core.media import Image, Media
 from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
 from chiplog.core.records import Record, Row, Step
-from chiplog.core.redact import redact, redact_text
+from chiplog.core.redact import hide, redact, redact_text, redact_words
 from chiplog.core.spans import NoSpan, Span, Tracer
 from chiplog.core.steps import OneStep, walk
 from chiplog.core.texts import cut
@@ -173,7 +173,7 @@ class Run:
     def event(self, name: str, /, step: int | float | None = None, **data: Any) -> None:
         """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350)` is `gpu/0/power`."""
         try:
-            self.write(records.Event, name=values.name(name), data=values.plain(data), step=self._joined(step))
+            self.write(records.Event, name=values.name(name), data=hide(values.plain(data)), step=self._joined(step))
         except Exception as error:
             self._failed("event", error)
 
@@ -186,7 +186,7 @@ class Run:
                 rows = rows.to_dict("records")
             step = self._joined(step)
             plain = (
-                values.plain(row if isinstance(row, Mapping) else {"value": row})
+                hide(values.plain(row if isinstance(row, Mapping) else {"value": row}))
                 for row in ([rows] if isinstance(rows, Mapping) else rows)
             )
             for batch in _batches(plain):
@@ -415,7 +415,7 @@ class Run:
         assert journal is not None
         self._end("the run has finished")
         last = records.Finish(
-            next(self._seq), self._clock.now(), state, redact_text(cut(reason, 2000)), journal.dropped
+            next(self._seq), self._clock.now(), state, cut(redact_words(cut(reason)), 2000), journal.dropped
         )
         journal.close(last, timeout=timeout)
 
@@ -497,9 +497,10 @@ class Run:
             waiting.add(step, found.later)
             if self._keeper is not None:
                 self._keeper.wake()
-        for name, value in found.media.items():
-            self._write_media(name, value, step)
-        for name, text in found.texts.items():
+        for name, media in found.media.items():
+            self._write_media(name, media, step)
+        for name, value in found.texts.items():
+            text = redact_text(value)
             notes.once(
                 f"no number {self.id} {name}",
                 f"{name!r} is no number ({cut(text, 60)!r}); it is kept as text, the rest as it is",

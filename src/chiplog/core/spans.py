@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from chiplog.core import values
+from chiplog.core.redact import hide
 
 MOST = 100_000  # finished spans that may wait for the keeper; more are dropped and counted
 
@@ -124,7 +125,7 @@ class Tracer:
             columns["duration"].append(duration)
             columns["step"].append(step)
             if tag is not None:
-                tags[str(ident)] = tag if isinstance(tag := values.plain(tag), dict) else {"tag": tag}
+                tags[str(ident)] = tag if isinstance(tag := hide(values.plain(tag)), dict) else {"tag": tag}
             if failed is not None:
                 columns["failed"].append(ident)
         called = {thread.ident: thread.name for thread in threading.enumerate()}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from chiplog.core import notes
 from chiplog.core.errors import Rejected
@@ -26,7 +27,7 @@ from chiplog.core.records import AnyRecord
 from chiplog.core.redact import redact
 from chiplog.core.run import Post
 from chiplog.sinks.lease import Lease
-from chiplog.store import layout
+from chiplog.store import layout, lines
 from chiplog.store.manifest import write_whole
 from chiplog.store.tail import Positions, Tail
 
@@ -37,13 +38,24 @@ LAST_TRIES = 5  # in a row, of a sink that raises when the run has ended
 BACK_OFF = (0.5, 30.0)  # s: first and longest pause after an error
 
 
-class Cursor(msgspec.Struct, omit_defaults=True):
+class Cursor(msgspec.Struct):
     """How far a sink has come, and what it needs to go on from there; of a service, also how to open it again."""
 
     positions: Positions = {}
     state: dict[str, Any] = {}
-    service: str = ""
-    options: dict[str, Any] = {}  # without secrets; those are in the environment
+    service: str | UnsetType = UNSET
+    options: dict[str, Any] | UnsetType = UNSET  # without secrets; those are in the environment
+
+
+def load(path: Path) -> Cursor:
+    """A stored cursor; raises `ValueError` for one whose bytes are not those that were written."""
+    data = path.read_bytes()
+    if not lines.is_whole(data):
+        raise ValueError("it does not match its CRC")
+    try:
+        return msgspec.json.decode(data, type=Cursor)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no cursor: {error}") from None
 
 
 class Courier:
@@ -174,10 +186,10 @@ class Courier:
         if not self._keeps:
             return Tail(self._run, rank=rank, attempt=attempt)
         try:
-            self._saved = msgspec.json.decode(self._path.read_bytes(), type=Cursor)
+            self._saved = load(self._path)
         except FileNotFoundError:
             self._store(Cursor({}, self.sink.state()))  # type: ignore[attr-defined]  # before anything is written
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError) as error:
             notes.say(f"the position of sink {self.name!r} cannot be read ({error}); it begins anew")
             self._store(Cursor())
         self.sink.restore(self._saved.state)  # type: ignore[attr-defined]
@@ -194,7 +206,7 @@ class Courier:
 
     def _store(self, cursor: Cursor) -> None:
         self._path.parent.mkdir(mode=0o700, exist_ok=True)  # and not the run, which may just have been renamed
-        write_whole(self._path, msgspec.json.encode(cursor))
+        write_whole(self._path, lines.sealed(msgspec.json.encode(cursor)))
         self._saved = cursor
 
     def _trouble(self, error: BaseException) -> float:
@@ -234,12 +246,12 @@ def enrol(run: Path, service: str, options: Mapping[str, Any]) -> None:
     path = cursor_path(run, service)
     make_dir(path.parent)
     try:
-        cursor = msgspec.json.decode(path.read_bytes(), type=Cursor)
-    except (OSError, msgspec.MsgspecError):
+        cursor = load(path)
+    except (OSError, ValueError):
         cursor = Cursor()
     wanted = msgspec.structs.replace(cursor, service=service, options=redact(options))
     if wanted != cursor:  # the relay of an earlier attempt may be at work on it
-        write_whole(path, msgspec.json.encode(wanted))
+        write_whole(path, lines.sealed(msgspec.json.encode(wanted)))
 
 
 def enrolled(run: Path) -> dict[str, dict[str, Any]]:
@@ -247,11 +259,11 @@ def enrolled(run: Path) -> dict[str, dict[str, Any]]:
     found = {}
     for path in sorted((run / layout.CURSORS).glob("*.json")):
         try:
-            cursor = msgspec.json.decode(path.read_bytes(), type=Cursor)
-        except (OSError, msgspec.MsgspecError):
+            cursor = load(path)
+        except (OSError, ValueError):
             continue
         if cursor.service:
-            found[cursor.service] = cursor.options
+            found[cursor.service] = cursor.options or {}
     return found
 
 

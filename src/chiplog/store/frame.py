@@ -13,10 +13,10 @@ import pyarrow as pa
 from chiplog.core import records
 from chiplog.core.records import Number
 from chiplog.store import layout, parts
-from chiplog.store.columns import EMPTY, Column, Columns, Ints, join, take
+from chiplog.store.columns import EMPTY, Column, Columns, Floats, Ints, join, take
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Scanner
-from chiplog.store.parts import Part
+from chiplog.store.parts import Broken, Part
 from chiplog.store.reader import beyond
 from chiplog.store.series import ByRank, Series
 
@@ -59,13 +59,14 @@ class Frame:
         return Series(name, column, times=times, by_rank=lambda: self._by_rank(name, attempt))
 
     def to_arrow(self) -> pa.Table:
-        tables = [_NO_POINTS.empty_table()]
-        for name in self.names():
-            for rank in sorted({stream.rank for stream in self._streams.values()}):
-                for stream, column in self._view(name, rank, None):
-                    if len(column.seqs):
-                        tables.append(_table(name, stream, column))
-        return pa.concat_tables(tables, promote_options="permissive")
+        ranks = sorted({stream.rank for stream in self._streams.values()})
+        found = [(name, *seen) for name in self.names() for rank in ranks for seen in self._view(name, rank, None)]
+        found = [(name, stream, column) for name, stream, column in found if len(column.seqs)]
+        whole = all(column.steps.dtype == np.int64 for _, _, column in found)
+        if not whole:  # one that is no integer makes doubles of all, the nearest ones
+            found = [(name, stream, column._replace(steps=_as_doubles(column))) for name, stream, column in found]
+        tables = [_table(*one) for one in found]
+        return pa.concat_tables(tables) if tables else _NO_POINTS.empty_table()
 
     def to_pandas(self) -> pandas.DataFrame:
         import pandas as pd
@@ -141,16 +142,29 @@ class _Stream:
         if segment.number not in self._tails:
             part = parts.load(run, segment)
             if part is not None:
-                self._parts[segment.number] = part
-                self.end = max(self.end, part.about.last_time)
-                for record in part.rows("attempt"):
-                    self._begin(record)
+                try:
+                    for record in part.rows("attempt"):
+                        self._begin(record)
+                except Broken:
+                    part = None
+                else:
+                    self._parts[segment.number] = part
+                    self.end = max(self.end, part.about.last_time)
             self._tails[segment.number] = beyond(run, segment, part), Columns()
-        scanner, columns = self._tails[segment.number]
+        self._read(segment.number)
+
+    def _read(self, number: int) -> None:
+        scanner, columns = self._tails[number]
         for record in scanner.read():
             columns.feed(record)
             self.end = max(self.end, record.time)
             self._begin(record)
+
+    def _instead(self, number: int) -> None:
+        """Go without a part that is broken: read all of its segment."""
+        del self._parts[number]
+        self._tails[number] = Scanner(self._tails[number][0].path), Columns()
+        self._read(number)
 
     def _begin(self, record: records.AnyRecord) -> None:
         if isinstance(record, records.Attempt):
@@ -181,7 +195,10 @@ class _Stream:
         pieces: list[Column] = []
         for index in sorted(self._tails):
             if index in self._parts:
-                pieces.append(self._parts[index].column(name))
+                try:
+                    pieces.append(self._parts[index].column(name))
+                except Broken:
+                    self._instead(index)
             pieces.append(self._tails[index][1].column(name))
         return _by_seq(join(pieces))
 
@@ -192,9 +209,13 @@ class _Stream:
 
     def _clock(self) -> tuple[Ints, Ints]:
         """(seqs, times) of all records by seq; sorted once, until more have come."""
-        clocks = [part.clock for part in self._parts.values()] + [
-            columns.clock() for _, columns in self._tails.values()
-        ]
+        clocks = []
+        for index, part in list(self._parts.items()):
+            try:
+                clocks.append(part.clock)
+            except Broken:
+                self._instead(index)
+        clocks += [columns.clock() for _, columns in self._tails.values()]
         count = sum(len(seqs) for seqs, _ in clocks)
         if self._sorted is None or len(self._sorted[0]) != count:
             known = np.concatenate([seqs for seqs, _ in clocks])
@@ -243,6 +264,10 @@ def _table(name: str, stream: _Stream, column: Column) -> pa.Table:
             "attempt": pa.repeat(pa.scalar(stream.attempt, pa.int32()), count),
         }
     )
+
+
+def _as_doubles(column: Column) -> Floats:
+    return column.steps.astype(np.float64)
 
 
 def _by_seq(column: Column) -> Column:

@@ -62,10 +62,21 @@ def _odd_payload(record: Record) -> bytes:
     return payload
 
 
+def sealed(payload: bytes) -> bytes:
+    """A JSON object with its CRC as the last field."""
+    head = payload[:-1]
+    return b'%b,"crc":%d}' % (head, crc32(head))
+
+
+def is_whole(line: bytes) -> bool:
+    """Whether a sealed object is as it was written, every byte of it."""
+    at = line.rfind(b',"crc":')
+    return at >= 0 and line[at:] == b',"crc":%d}' % crc32(line[:at])
+
+
 def unseal(line: bytes) -> AnyRecord | None:
     """The record of one line without its newline; None unless every byte of it is as it was written."""
-    at = line.rfind(b',"crc":')
-    if at < 0 or line[at:] != b',"crc":%d}' % crc32(line[:at]):
+    if not is_whole(line):
         return None
     try:
         record = records.decode(line)
@@ -104,11 +115,15 @@ class Scanner:
                     rest = yield from self._lines(rest + data if rest else data)
                     if limit is not None and self.offset - began >= limit:
                         return
-                self._ended = not isinstance(file, FileIO)  # a compressed segment never grows
+                if not isinstance(file, FileIO):  # a compressed segment never grows, and was whole
+                    self._ended = True
+                    if rest or not self.offset:
+                        self._note(self.offset, self.offset + len(rest), "unfinished line" if rest else "empty")
         except FileNotFoundError:
             return
         except OSError as error:
-            self._note(self.offset, self.offset, f"cannot be read: {error.strerror}")
+            self._ended = located(self.path) != self.path
+            self._note(self.offset, self.offset, f"cannot be read: {error.strerror or error}")
 
     def _left(self, file: BinaryIO | FileIO) -> int:
         """About how many bytes are left to read: a buffer as large as a chunk would cost more than a few new lines."""

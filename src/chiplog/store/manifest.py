@@ -30,7 +30,7 @@ def load(run: Path) -> Manifest:
     """The manifest, or as much of it as the path says when it is missing or damaged."""
     try:
         return msgspec.json.decode((run / layout.IDENTITY).read_bytes(), type=Manifest)
-    except (OSError, msgspec.MsgspecError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return Manifest(project=run.parent.name, id=run.name, name=run.name)
 
 

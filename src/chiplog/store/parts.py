@@ -3,15 +3,20 @@
 Each part says how many bytes of its segment it covers; what lies beyond is read from the segment. Parts are written
 aside and published with a link, so the first one wins and a reader never sees half of one. Nothing is ever deleted
 here, but for a segment that `prune` has turned into `.jsonl.zst`.
+
+Parquet has checksums for its pages and none for its footer, so a part carries one more, right before the footer, where
+other readers do not look. What does not match is `Broken`, and the segment is read instead.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -29,6 +34,8 @@ from chiplog.store.spans import Span, expand
 KINDS = ("clock", "spans", "rows", "points")  # points is published last: where it is, the others are
 OWN_GROUP = 16_384  # points from which a name has row groups of its own
 GROUP = 1 << 20  # rows to a row group at most
+_MAGIC = b"PAR1"
+_SEAL = 4  # bytes: the CRC-32 of what stands behind it
 
 _ROWS = pa.schema(
     [
@@ -82,13 +89,19 @@ class Name(msgspec.Struct, array_like=True):
     last: int | float | bool | str
 
 
+class Broken(Exception):
+    """A part whose bytes are not those that were written; its segment says what it said."""
+
+
 class Part:
-    """A published part, read lazily."""
+    """A published part, read lazily; whatever is asked of its data may raise `Broken`."""
 
     def __init__(self, run: Path, segment: Segment) -> None:
         self._stem = run / layout.PARTS / segment.stem
-        self._points = pq.ParquetFile(self._file("points"))
-        self.about = msgspec.json.decode(self._points.schema_arrow.metadata[b"chiplog"], type=About)
+        self._rank = segment.rank
+        with self._reading():
+            self._points = self._open("points")
+            self.about = msgspec.json.decode(self._points.schema_arrow.metadata[b"chiplog"], type=About)
 
     def beyond(self, path: Path) -> lines.Scanner:
         """A scanner for what the segment holds beyond this part; one that was pruned holds nothing more."""
@@ -103,9 +116,10 @@ class Part:
             return EMPTY
         alone = where.count >= OWN_GROUP
         groups = list(range(where.first_group, where.last_group + 1))
-        table = self._points.read_row_groups(
-            groups, columns=[*([] if alone else ["name"]), "step", "seq", "value", "exact"]
-        )
+        with self._reading():
+            table = self._points.read_row_groups(
+                groups, columns=[*([] if alone else ["name"]), "step", "seq", "value", "exact"]
+            )
         if not alone:
             table = table.filter(pa.compute.equal(table["name"], name))
         seqs = table["seq"].to_numpy()
@@ -126,23 +140,45 @@ class Part:
     @cached_property
     def clock(self) -> tuple[Ints, Ints]:
         """(seqs, times) of all records, by seq."""
-        table = pq.read_table(self._file("clock"))
+        with self._reading():
+            table = self._open("clock").read()
         return table["seq"].to_numpy(), table["time"].to_numpy()
 
-    def rows(self, kind: str | None = None) -> Iterator[AnyRecord]:
+    def rows(self, kind: str | None = None) -> list[AnyRecord]:
         """The records that are no steps and no spans."""
-        filters = None if kind is None else [("kind", "=", kind)]
-        table = pq.read_table(self._file("rows"), columns=["record"], filters=filters)
-        for line in table["record"].to_pylist():
-            yield records.decode(line.encode())
+        with self._reading():
+            table = self._open("rows").read(columns=["kind", "record"])
+            if kind is not None:
+                table = table.filter(pa.compute.equal(table["kind"], kind))
+            return [records.decode(line.encode()) for line in table["record"].to_pylist()]
 
-    def spans(self, rank: int) -> Iterator[Span]:
-        for row in pq.read_table(self._file("spans")).to_pylist():
-            tags = msgspec.json.decode(row.pop("tags") or "{}")
-            yield Span(rank=rank, tags=tags, **row)
+    def spans(self) -> list[Span]:
+        with self._reading():
+            rows = self._open("spans").read().to_pylist()
+            return [Span(rank=self._rank, tags=msgspec.json.decode(row.pop("tags") or "{}"), **row) for row in rows]
 
-    def _file(self, kind: str) -> Path:
-        return self._stem.with_name(f"{self._stem.name}.{kind}.parquet")
+    def verify(self) -> None:
+        """Read every byte of it; raises `Broken` if one is not as it was written."""
+        with self._reading():
+            for kind in KINDS:
+                self._open(kind).read()
+
+    def _open(self, kind: str) -> pq.ParquetFile:
+        path = self._stem.with_name(f"{self._stem.name}.{kind}.parquet")
+        with path.open("rb") as file:
+            end = _footer(file)
+            file.seek(end - _SEAL)
+            seal, footer = file.read(_SEAL), file.read()
+        if crc32(footer).to_bytes(_SEAL, "little") != seal:
+            raise OSError(f"the footer of {path.name} does not match its CRC")
+        return pq.ParquetFile(path, page_checksum_verification=True)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # damaged Parquet can raise nearly everything
+            raise Broken(f"{self._stem.name}: {error}") from error
 
 
 def load(run: Path, segment: Segment) -> Part | None:
@@ -151,7 +187,7 @@ def load(run: Path, segment: Segment) -> Part | None:
         return None
     try:
         return Part(run, segment)
-    except (OSError, KeyError, pa.ArrowException, msgspec.MsgspecError):
+    except Broken:
         return None
 
 
@@ -358,11 +394,14 @@ def _publish(path: Path, groups: Iterable[pa.Table], about: About) -> None:
             use_dictionary=[name for name in schema.names if name in ("name", "exact", "kind", "thread")],
             column_encoding=encodings,
             write_statistics=True,
+            write_page_checksum=True,
         ) as writer:
             for group in groups:
                 writer.write_table(group.replace_schema_metadata(schema.metadata), row_group_size=GROUP)
         aside.chmod(0o600)
-        with aside.open("rb") as file:
+        with aside.open("r+b") as file:
+            _seal(file)
+            file.flush()
             os.fsync(file.fileno())
         try:
             os.link(aside, path)
@@ -373,6 +412,24 @@ def _publish(path: Path, groups: Iterable[pa.Table], about: About) -> None:
                 aside.rename(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _seal(file: BinaryIO) -> None:
+    """Put the CRC-32 of a footer before it; Parquet finds a footer from the end, and its pages by their places."""
+    end = _footer(file)
+    file.seek(end)
+    footer = file.read()
+    file.seek(end)
+    file.write(crc32(footer).to_bytes(_SEAL, "little") + footer)
+
+
+def _footer(file: BinaryIO) -> int:
+    """Where the footer of a Parquet file begins."""
+    end = file.seek(-8, os.SEEK_END)
+    length, magic = int.from_bytes(file.read(4), "little"), file.read(4)
+    if magic != _MAGIC or end - length < _SEAL:
+        raise OSError("no Parquet file")
+    return end - length
 
 
 def _type(schema: pa.Schema, name: str) -> pa.DataType:

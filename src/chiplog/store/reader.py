@@ -7,10 +7,10 @@ journals have grown, so a `Stored` may be kept for as long as the run lives.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from chiplog.core import records
 from chiplog.core.errors import MissingPackage
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from chiplog.store.frame import Frame
     from chiplog.store.parts import Part
     from chiplog.store.series import Series
+
+
+T = TypeVar("T")
 
 
 class Stored:
@@ -99,9 +102,8 @@ class Stored:
         """What cannot be read, by segment and byte range; a write that is under way is no damage."""
         running = self.state == "running"
         found: list[Damage] = []
-        for segment, part, scanner in self._pieces():
-            if part is not None:
-                found += [Damage(segment.filename, *damage) for damage in part.about.damage]
+        for segment, known, scanner in self._pieces(lambda part: part.about.damage):
+            found += [Damage(segment.filename, *damage) for damage in known]
             for _ in scanner.read():
                 pass
             found += scanner.damage
@@ -113,11 +115,8 @@ class Stored:
     def missing(self) -> dict[str, list[tuple[int, int]]]:
         """Records that were logged and not kept: ranges of `seq`, by rank and attempt."""
         seqs: dict[str, list[int]] = {}
-        for segment, part, scanner in self._pieces():
-            found = seqs.setdefault(stream_key(segment), [])
-            if part is not None:
-                found += part.clock[0].tolist()
-            found += [record.seq for record in scanner.read()]
+        for segment, known, scanner in self._pieces(lambda part: part.clock[0].tolist()):
+            seqs.setdefault(stream_key(segment), []).extend([*known, *(record.seq for record in scanner.read())])
         holes = {key: _holes(sorted(found)) for key, found in seqs.items()}
         return {key: ranges for key, ranges in holes.items() if ranges}
 
@@ -166,8 +165,7 @@ class Stored:
     def summary(self) -> dict[str, Any]:
         """The last value of every series in the default view, and what the run set itself."""
         last: dict[str, tuple[tuple[int, int, int], Any]] = {}  # the lowest rank, then the newest attempt, count
-        for segment, part, scanner in self._pieces():
-            seen = part.last() if part is not None else []
+        for segment, seen, scanner in self._pieces(lambda part: part.last()):
             tail = ((name, record.seq, value) for record in scanner.read() for name, value in records.points(record))
             for name, seq, value in (*seen, *tail):
                 when = -segment.rank, segment.attempt, seq
@@ -179,9 +177,8 @@ class Stored:
     def spans(self, name: str | None = None) -> list[Span]:
         """Finished spans by their start."""
         found: list[Span] = []
-        for segment, part, scanner in self._pieces():
-            if part is not None:
-                found += part.spans(segment.rank)
+        for segment, known, scanner in self._pieces(lambda part: part.spans()):
+            found += known
             for record in scanner.read():
                 if isinstance(record, records.Spans):
                     found += expand(record, segment.rank)
@@ -237,23 +234,24 @@ class Stored:
             self._frame.refresh()
             yield self._frame
 
-    def _pieces(self) -> Iterator[tuple[Segment, Part | None, Scanner]]:
-        """Every segment as its part, if it has one, and a scanner for what lies beyond."""
+    def _pieces(self, ask: Callable[[Part], Iterable[T]]) -> Iterator[tuple[Segment, Iterable[T], Scanner]]:
+        """Every segment with what its part answers, if it has one, and a scanner for what lies beyond."""
         for segment in layout.segments(self.path):
-            part = self._part(segment)
-            yield segment, part, beyond(self.path, segment, part)
+            yield segment, *self._ask(segment, ask)
 
-    def _part(self, segment: Segment) -> Part | None:
+    def _ask(self, segment: Segment, ask: Callable[[Part], Iterable[T]]) -> tuple[Iterable[T], Scanner]:
         if segment not in self._parts and (part := part_of(self.path, segment)) is not None:
             self._parts[segment] = part
-        return self._parts.get(segment)
+        return answer(self.path, segment, self._parts.get(segment), ask)
 
     def _read(self, segment: Segment, kind: str | None) -> Iterator[AnyRecord]:
         """A segment's records of a kind: the rare kinds from its part, where they can be had without reading all."""
-        part = self._part(segment) if kind not in (None, "step", "spans") else None
-        if part is not None:
-            yield from part.rows(kind)
-        yield from beyond(self.path, segment, part).read()
+        if kind in (None, "step", "spans"):
+            yield from beyond(self.path, segment, None).read()
+            return
+        known, scanner = self._ask(segment, lambda part: part.rows(kind))
+        yield from known
+        yield from scanner.read()
 
     def _events(self, name: str) -> Iterator[Event]:
         for record in self.records("event", rank=self._main_rank()):
@@ -279,6 +277,20 @@ def beyond(path: Path, segment: Segment, part: Part | None) -> Scanner:
     """A scanner for what a segment holds beyond its part; for all of it where there is none."""
     file = path / layout.JOURNAL / segment.filename
     return part.beyond(file) if part is not None else Scanner(file)
+
+
+def answer(
+    path: Path, segment: Segment, part: Part | None, ask: Callable[[Part], Iterable[T]]
+) -> tuple[Iterable[T], Scanner]:
+    """What a part says, and a scanner for what lies beyond; without a whole part, nothing and a scanner for all."""
+    if part is not None:
+        from chiplog.store.parts import Broken
+
+        try:
+            return ask(part), beyond(path, segment, part)
+        except Broken:
+            pass
+    return (), beyond(path, segment, None)
 
 
 def _holes(seqs: list[int]) -> list[tuple[int, int]]:

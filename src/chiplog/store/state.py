@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,7 +119,11 @@ def _packed_ending(run: Path, segment: Segment) -> tuple[AnyRecord | None, recor
 
     part = parts.load(run, segment)
     last = finish = None
-    for record in part.rows() if part is not None else ():
+    try:
+        rows: Iterable[AnyRecord] = part.rows() if part is not None else ()
+    except parts.Broken:
+        rows = ()
+    for record in rows or lines.Scanner(run / layout.JOURNAL / segment.filename).read():
         last = record
         finish = record if isinstance(record, records.Finish) else finish
     return last, finish

@@ -190,7 +190,7 @@ def _axis(values: Floats, log: bool, *, most: int, whole: bool = False) -> _Axis
     low, high = float(values.min()), float(values.max())
     if log:
         if high / low < 1 + 1e-9:
-            low, high = low / 1.5, high * 1.5
+            low, high = low / 1.5, max(high, min(high, 1e308) * 1.5)  # at most what a double holds
         ticks = _log_ticks(low, high, most) or [low, high]
         return _Axis(low, high, True, ticks, [f"{tick:.4g}" for tick in ticks])
     low, high = max(min(low, 1e300), -1e300), max(min(high, 1e300), -1e300)
