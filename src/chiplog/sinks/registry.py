@@ -26,7 +26,7 @@ class Service(NamedTuple):
 
 
 # Each is a module here with a function `open_sink(identity, environ, **options)`.
-LOCAL = ("console", "csv", "jsonl", "json", "memory")
+LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory")
 SERVICES: dict[str, Service] = {}
 BUILT_IN = (*LOCAL, *SERVICES)
 NONE = "none"
