@@ -257,7 +257,7 @@ def test_neither_tensorboard_nor_torch_is_imported(tmp_path: Path) -> None:
 def served(folder: Path, tmp_path: Path, fast: str) -> Iterator[str]:
     """A TensorBoard server on these logs; its address."""
     log = tmp_path / f"server-{fast}"
-    words = ["--logdir", str(folder), "--host", "127.0.0.1", "--port", "0", "--samples_per_plugin", "scalars=0"]
+    words = ["--logdir", str(folder), "--host", "127.0.0.1", "--port", "0", "--samples_per_plugin", "scalars=9999"]
     with log.open("wb") as out:
         server = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tensorboard.main", *words, "--load_fast", fast],
