@@ -27,7 +27,10 @@ class Service(NamedTuple):
 
 # Each is a module here with a function `open_sink(identity, environ, **options)`.
 LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory")
-SERVICES: dict[str, Service] = {}
+SERVICES = {
+    "aim": Service("aim", ("repo", "experiment", "name")),
+    "trackio": Service("trackio", ("project", "name", "dir")),
+}
 BUILT_IN = (*LOCAL, *SERVICES)
 NONE = "none"
 GROUP, SERVICE_GROUP = "chiplog.sinks", "chiplog.services"  # entry points of other packages
