@@ -73,7 +73,9 @@ class Tensorboard:
             return
         size = self._behind.get("size", 0)
         if (length := self._tape.length()) < size:
-            notes.say(f"{self.path} was changed by somebody else: {length:,} of {size:,} bytes were left; it begins anew")
+            notes.say(
+                f"{self.path} was changed by somebody else: {length:,} of {size:,} bytes were left; it begins anew"
+            )
             size = 0  # the middle of an event is no place to go on from
         self._tape.cut(size)
         self._step, self._config = self._behind.get("step", 0), dict(self._behind.get("config", {}))
@@ -116,7 +118,9 @@ class Tensorboard:
             if (data := self._picture(record)) is not None:
                 yield tfevents.image(record.time, step, record.name, data)
         elif isinstance(record, Alert):
-            yield tfevents.text(record.time, step, "alerts", f"**{record.level}: {record.title}** {record.text}".rstrip())
+            yield tfevents.text(
+                record.time, step, "alerts", f"**{record.level}: {record.title}** {record.text}".rstrip()
+            )
         elif isinstance(record, Finish) and record.state == "finished":
             yield tfevents.session_end(record.time)
 

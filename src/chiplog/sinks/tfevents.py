@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from chiplog.core.records import Number, Plain
@@ -91,7 +92,7 @@ def text(time: int, step: int, name: str, said: str) -> bytes:
 
 def histogram(time: int, step: int, name: str, edges: Sequence[float], counts: Sequence[float]) -> bytes:
     """Sum and sum of squares are those of values in the middle of their bins."""
-    middles = [(low + high) / 2 for low, high in zip(edges, edges[1:], strict=False)]
+    middles = [(low + high) / 2 for low, high in pairwise(edges)]
     total = sum(counts)
     first = sum(count * middle for count, middle in zip(counts, middles, strict=True))
     second = sum(count * middle * middle for count, middle in zip(counts, middles, strict=True))

@@ -99,13 +99,7 @@ class Trackio:
 
 def numbers(row: Mapping[str, Number]) -> dict[str, Number]:
     """A row as Trackio takes it: names in UTF-8, those it keeps for itself with two underscores as in `trackio.log`."""
-    found: dict[str, Number] = {}
-    for name, value in row.items():
-        name = text(name)
-        if name in utils.RESERVED_KEYS or name.startswith("__"):
-            name = f"__{name}"
-        found[name] = _number(value)
-    return found
+    return {_free(text(name)): _number(value) for name, value in row.items()}
 
 
 def configured(config: Mapping[str, Plain]) -> dict[str, Plain]:
@@ -131,6 +125,10 @@ def moment(time: int) -> str:
 
 def text(said: str) -> str:
     return said.encode("utf-8", "backslashreplace").decode()
+
+
+def _free(name: str) -> str:
+    return f"__{name}" if name in utils.RESERVED_KEYS or name.startswith("__") else name
 
 
 def _sayable(value: Plain) -> Plain:
