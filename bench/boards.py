@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import chiplog
 from bench.peers import PEERS, python_of
-from bench.rows import Figure, interleaved, median, ratio, row
-from bench.workers import metrics_of
+from bench.rows import Figure, median, ratio, row
 
-STEPS = 3000
+STEPS, ROUNDS = 3000, 5
 MANY = ("tensorboard", "csv", "jsonl")  # on at once; services that keep what they get on this machine belong here too
 OPTIONS: dict[str, dict[str, Any]] = {}  # of those that need some, by name
 
@@ -42,6 +40,19 @@ _THEIRS = _STEPS + (
     "writer.close()\n"
     "print((time.process_time() - began) / STEPS * 1e6)\n"
 )
+_PACED = _STEPS + (
+    "import chiplog, json, statistics, sys, time\n"
+    "where, id, sinks = sys.argv[1:]\n"
+    "run = chiplog.init('bench', sinks=json.loads(sinks), dir=where, id=id, durability='process', compact=False)\n"
+    "taken = []\n"
+    "for step in range(500):\n"
+    "    time.sleep(0.002)\n"
+    "    began = time.perf_counter()\n"
+    "    run.log(metrics, step=step)\n"
+    "    taken.append((time.perf_counter() - began) * 1e6)\n"
+    "run.finish()\n"
+    "print(statistics.median(taken))\n"
+)
 _READ = (
     "import json, sys\n"
     "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator\n"
@@ -63,7 +74,7 @@ def tensorboard() -> Iterator[Figure]:
     theirs = python_of(PEERS["tensorboard"])
     taken: dict[str, list[float]] = {"ours": [], "none": [], "torch": []}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(5):
+        for number in range(ROUNDS):
             runs = Path(folder) / str(number)
             taken["torch"].append(_told(theirs, _THEIRS, str(runs / "torch")))
             taken["ours"].append(_told(sys.executable, _OURS, str(runs), "tensorboard"))
@@ -84,19 +95,13 @@ def _differing(ours: dict[str, list[Any]], theirs: dict[str, list[Any]]) -> int:
 
 @row
 def sinks() -> Iterator[Figure]:
-    """`run.log` of 10 scalars on the caller's thread with many sinks on, beside no sinks at all."""
-    metrics = metrics_of(10)
+    """`run.log` of 10 scalars on the caller's thread, one call every 2 ms, with many sinks on, beside none at all."""
+    taken: dict[str, list[float]] = {"none": [], "many": []}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        runs = {}
-        for name, wanted in (("none", {}), ("many", {name: OPTIONS.get(name, {}) for name in MANY})):
-            chiplog.core.run.current = None
-            runs[name] = chiplog.init(
-                "bench", sinks=wanted or "none", dir=folder, id=name, durability="process", compact=False
-            )
-        calls = {name: (lambda run=run: run.log(metrics, step=100)) for name, run in runs.items()}
-        taken = interleaved(calls, calls_each=200, rounds=101)
-        for run in runs.values():
-            run.finish()
+        for number in range(9):
+            for name in taken:  # each in a process of its own: sinks of one would share the interpreter of the other
+                wanted = {one: OPTIONS.get(one, {}) for one in MANY} if name == "many" else {"none": {}}
+                taken[name].append(_told(sys.executable, _PACED, folder, f"{name}-{number}", json.dumps(wanted)))
     yield Figure("log, no sinks", median(taken["none"]), "µs")
     yield Figure(f"log with {', '.join(MANY)}", median(taken["many"]), "µs")
     yield Figure("  times no sinks", ratio(taken, "many", "none"), "x", 1.5)
