@@ -79,7 +79,7 @@ def test_importing_chiplog_imports_nothing_heavy() -> None:
     """Writing a run needs msgspec and the standard library."""
     code = (
         "import sys, chiplog, tempfile\n"
-        "run = chiplog.init('p', sinks='console,csv,jsonl,json,memory', dir=tempfile.mkdtemp())\n"
+        "run = chiplog.init('p', sinks='console,csv,jsonl,json,tensorboard,memory', dir=tempfile.mkdtemp())\n"
         "run.log({'loss': 1.0}); run.eval({'loss': 1.0}); run.finish()\n"
         "print(','.join(sorted({name.split('.')[0] for name in sys.modules})))\n"
     )

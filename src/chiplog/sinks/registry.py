@@ -26,8 +26,11 @@ class Service(NamedTuple):
 
 
 # Each is a module here with a function `open_sink(identity, environ, **options)`.
-LOCAL = ("console", "csv", "jsonl", "json", "memory")
-SERVICES: dict[str, Service] = {}
+LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory")
+SERVICES = {
+    "aim": Service("aim", ("repo", "experiment", "name")),
+    "trackio": Service("trackio", ("project", "name", "dir")),
+}
 BUILT_IN = (*LOCAL, *SERVICES)
 NONE = "none"
 GROUP, SERVICE_GROUP = "chiplog.sinks", "chiplog.services"  # entry points of other packages

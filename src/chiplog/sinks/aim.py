@@ -1,0 +1,153 @@
+"""Aim: a run in an Aim repository, local or behind an Aim server.
+
+Aim keeps one value for a series and a step, so a batch that comes twice is there once, and of a step that was logged
+again the newer value stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from aim import Run
+from aim.sdk.repo_utils import get_repo
+
+from chiplog.core import values
+from chiplog.core.identity import Identity
+from chiplog.core.records import AnyRecord, Event, Number, Plain
+from chiplog.sinks.outward import outward
+
+OURS = "chiplog"  # the parameter that tells our runs
+FURTHEST = (1 << 63) - 1
+
+
+def open_sink(
+    identity: Identity,
+    environ: Mapping[str, str],
+    *,
+    repo: str | None = None,
+    experiment: str | None = None,
+    name: str | None = None,
+) -> Aim:
+    """`repo` is a path or `aim://host:port`; without it, what Aim itself takes: `.aim` here or further up."""
+    where = repo or environ.get("AIM_REPO")
+    return Aim(identity, repo=where, experiment=experiment or identity.project, name=name or identity.name)
+
+
+class Aim:
+    """One run of an Aim repository, found again by its hash."""
+
+    commits = True
+
+    def __init__(self, identity: Identity, *, repo: str | None, experiment: str, name: str) -> None:
+        self._identity = identity
+        self._repo, self._experiment, self._name = repo, experiment, name
+        self._hash = ""
+        self._config: dict[str, Plain] = {}
+        self.run: Run | None = None  # Aim's own, from the first batch on
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        if not batch:
+            return
+        run = self.run = self.run or self._open()
+        for record in batch:
+            if isinstance(record, Event) and record.name == "config":
+                self._config = {**self._config, **sayable(record.data)}
+                run["config"] = self._config
+            elif row := numbers(outward(record)):
+                step = whole(getattr(record, "step", None))
+                # What `run.track` calls, with the time of the record instead of now.
+                run._tracker._track(row, record.time / 1e9, step=step)
+        _commit(run)
+
+    def close(self) -> None:
+        run, self.run = self.run, None
+        if run is not None:
+            run.close()
+
+    def state(self) -> dict[str, Plain]:
+        return {"hash": self._hash, "config": self._config}
+
+    def restore(self, state: Mapping[str, Plain]) -> None:
+        self.close()
+        self._hash, self._config = state.get("hash", ""), dict(state.get("config", {}))
+
+    def _open(self) -> Run:
+        repo = get_repo(self._repo)
+        known = self._hash or None
+        if not repo.is_remote_repo:
+            # Aim goes on with a run whose folder is there. So it is ours to choose the hash, and a relay that is killed
+            # before the hash is noted leaves no second run behind.
+            known = known or hash_of(self._identity)
+            (Path(repo.path) / "meta" / "chunks" / known).mkdir(parents=True, exist_ok=True)
+        # A lock that a killed relay left is not waited for: the lease of our cursor keeps two deliverers apart.
+        run = Run(
+            known,
+            repo=repo,
+            experiment=self._experiment,
+            force_resume=known is not None,
+            system_tracking_interval=None,
+            capture_terminal_logs=False,
+        )
+        run[OURS] = {"id": self._identity.id, "project": self._identity.project}
+        if self._name:
+            run.name = self._name
+        _commit(run)
+        self._hash = run.hash
+        return run
+
+
+def hash_of(identity: Identity) -> str:
+    """The hash that a run of ours has in a local repository."""
+    return sha256(f"{identity.project}/{identity.id}".encode()).hexdigest()[:24]
+
+
+def numbers(row: Mapping[str, Number]) -> dict[str, float]:
+    """Numbers as Aim takes them: floats, infinite where they are beyond; names in UTF-8."""
+    return {name.encode("utf-8", "backslashreplace").decode(): _float(value) for name, value in row.items()}
+
+
+def whole(step: int | float | None) -> int:
+    """A step as Aim counts: whole, in 64 bits."""
+    if step is None or step - step != 0:
+        return 0
+    return max(-FURTHEST, min(FURTHEST, int(step)))
+
+
+def sayable(config: Mapping[str, Plain]) -> dict[str, Plain]:
+    """A config as Aim can keep it: its integers have 64 bits, and its text is UTF-8."""
+    said: dict[str, Plain] = _sayable(values.plain(config))
+    return said
+
+
+def _sayable(value: Plain) -> Plain:
+    if isinstance(value, dict):
+        return {_sayable(name): _sayable(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_sayable(one) for one in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int) and not -FURTHEST <= value <= FURTHEST:
+        return str(value)
+    return value
+
+
+def _commit(run: Run) -> None:
+    """Wait until the repository has it; a local one would keep the last of it in memory."""
+    repo: Any = run.repo
+    if repo.is_remote_repo:
+        repo._client.get_queue().wait_for_finish()
+    else:
+        for name in ("meta", "seqs"):
+            repo.request_container(name, run.hash, read_only=False).db.flush_wal()
+
+
+def _float(value: Number) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    except (TypeError, ValueError):
+        return float("nan")

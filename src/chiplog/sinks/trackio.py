@@ -1,0 +1,162 @@
+"""Trackio: a run in Trackio's database on this machine, which its dashboard shows.
+
+Written through Trackio's storage and not through `trackio.log`, which hands a batch to a thread and drops it when the
+database does not take it. So a batch is there when `write` returns, under the record's own time, and once: Trackio
+has a key for a row.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trackio import utils
+from trackio.sqlite_storage import SQLiteStorage
+
+from chiplog.core import values
+from chiplog.core.identity import Identity
+from chiplog.core.records import Alert, AnyRecord, Event, Number, Plain
+from chiplog.sinks.outward import outward
+
+FURTHEST = (1 << 63) - 1
+EXACT = (1 << 63, 1 << 64)  # the lowest and the highest integer that its JSON can say
+
+
+def open_sink(
+    identity: Identity,
+    environ: Mapping[str, str],  # noqa: ARG001
+    *,
+    project: str | None = None,
+    name: str | None = None,
+    dir: str | None = None,
+) -> Trackio:
+    """`dir` is where Trackio keeps its projects; without it `TRACKIO_DIR`, or Trackio's own choice."""
+    if dir is not None:
+        _keep_in(Path(dir).expanduser().absolute())
+    project = project or identity.project
+    SQLiteStorage.validate_project_name(project)
+    return Trackio(identity, project, name or identity.name or identity.id)
+
+
+class Trackio:
+    """One run of a project, by our id."""
+
+    commits = True
+
+    def __init__(self, identity: Identity, project: str, name: str) -> None:
+        self._id, self._project, self._name = identity.id, project, name
+        self._config: dict[str, Plain] = {}
+        self._changed = False
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        rows = [(record, row) for record in batch if (row := numbers(outward(record)))]
+        for record in batch:
+            if isinstance(record, Event) and record.name == "config":
+                self._config |= configured(record.data)
+                self._changed = True
+        if rows:
+            SQLiteStorage.bulk_log(
+                project=self._project,
+                run=self._name,
+                run_id=self._id,
+                metrics_list=[row for _, row in rows],
+                steps=[whole(getattr(record, "step", None)) for record, _ in rows],
+                timestamps=[moment(record.time) for record, _ in rows],
+                log_ids=[self._key(record) for record, _ in rows],
+                config=self._config if self._changed else None,
+            )
+            self._changed = False  # a config comes with a row, so that one alone waits for the first
+        self._alert([record for record in batch if isinstance(record, Alert)])
+
+    def close(self) -> None:
+        pass
+
+    def state(self) -> dict[str, Plain]:
+        return {"config": self._config, "changed": self._changed}
+
+    def restore(self, state: Mapping[str, Plain]) -> None:
+        self._config, self._changed = dict(state.get("config", {})), state.get("changed", False)
+
+    def _alert(self, alerts: Sequence[Alert]) -> None:
+        SQLiteStorage.bulk_alert(
+            project=self._project,
+            run=self._name,
+            run_id=self._id,
+            titles=[text(alert.title) for alert in alerts],
+            texts=[text(alert.text) for alert in alerts],
+            levels=[alert.level for alert in alerts],
+            steps=[whole(alert.step) for alert in alerts],
+            timestamps=[moment(alert.time) for alert in alerts],
+            alert_ids=[self._key(alert) for alert in alerts],
+        )
+
+    def _key(self, record: AnyRecord) -> str:
+        """What no other record of any run of the project has, in whichever attempt it was written."""
+        return f"{self._id}-{record.seq}-{record.time}"
+
+
+def numbers(row: Mapping[str, Number]) -> dict[str, Number]:
+    """A row as Trackio takes it: names in UTF-8, those it keeps for itself with two underscores as in `trackio.log`."""
+    return {_free(text(name)): _number(value) for name, value in row.items()}
+
+
+def configured(config: Mapping[str, Plain]) -> dict[str, Plain]:
+    """A config as its JSON can say it; a name that begins with an underscore is Trackio's own, and loses it."""
+    plain = _sayable(values.plain(config))
+    return {name.lstrip("_") or "_": value for name, value in plain.items()}
+
+
+def whole(step: int | float | None) -> int:
+    """A step as its database counts: whole, in 64 bits."""
+    if step is None or step - step != 0:
+        return 0
+    return max(-FURTHEST, min(FURTHEST, int(step)))
+
+
+def moment(time: int) -> str:
+    """ISO 8601 in UTC, as Trackio sorts by."""
+    try:
+        return datetime.fromtimestamp(time / 1e9, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC).isoformat()
+
+
+def text(said: str) -> str:
+    return said.encode("utf-8", "backslashreplace").decode()
+
+
+def _free(name: str) -> str:
+    return f"__{name}" if name in utils.RESERVED_KEYS or name.startswith("__") else name
+
+
+def _sayable(value: Plain) -> Plain:
+    if isinstance(value, dict):
+        return {text(name): _sayable(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_sayable(one) for one in value]
+    if isinstance(value, str):
+        return text(value)
+    return _number(value) if isinstance(value, int) else value
+
+
+def _number(value: Number) -> Number:
+    """Integers beyond 64 bits as floats, infinite where they are beyond those too."""
+    if isinstance(value, int) and not -EXACT[0] <= value < EXACT[1]:
+        try:
+            return float(value)
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+    return value
+
+
+def _keep_in(folder: Path) -> None:
+    """Trackio takes its directory from the environment when it is imported, which was a moment ago: every module of
+    its that has the path gets the other one."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "trackio" and isinstance(getattr(module, "TRACKIO_DIR", None), Path):
+            module.TRACKIO_DIR = folder  # type: ignore[attr-defined]
+            for part in ("media", "artifacts"):
+                if hasattr(module, f"{part.upper()}_DIR"):
+                    setattr(module, f"{part.upper()}_DIR", folder / part)
