@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
     from chiplog.core.run import Run
+    from chiplog.sinks.registry import register_backend
+    from chiplog.sinks.wrappers import TrackerBackend
     from chiplog.store.reader import Stored
     from chiplog.version import VERSION as __version__
 
@@ -38,6 +40,8 @@ _WHERE = {
     "Run": "core.run",
     "Delivery": "core.ending",
     "Stored": "store.reader",
+    "TrackerBackend": "sinks.wrappers",
+    "register_backend": "sinks.registry",
 }
 
 __all__ = [
@@ -49,12 +53,14 @@ __all__ = [
     "Run",
     "Stored",
     "Text",
+    "TrackerBackend",
     "__version__",
     "attach",
     "finish",
     "init",
     "log",
     "read",
+    "register_backend",
     "run",
     "runs",
 ]

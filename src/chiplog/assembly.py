@@ -145,12 +145,8 @@ def _split_sinks(sinks: Any) -> tuple[Any, list[tuple[str | None, Any]]]:
     if isinstance(sinks, Mapping):
         options = {name: one or {} for name, one in sinks.items() if one is None or isinstance(one, Mapping)}
         return options, [(name, one) for name, one in sinks.items() if name not in options]
-    if callable(sinks) or hasattr(sinks, "write"):
+    if callable(sinks) or hasattr(sinks, "write") or not isinstance(sinks, Iterable):
         return (), [(None, sinks)]
-    if not isinstance(sinks, Iterable):
-        raise BadSetting(
-            f"sinks = {sinks!r}: give names ('console,csv'), a list of names and sinks, or options by name"
-        )
     listed = list(sinks)
     return [one for one in listed if isinstance(one, str)], [(None, one) for one in listed if not isinstance(one, str)]
 
@@ -249,11 +245,8 @@ def _open_sinks(
         if name not in services:
             opened[name] = registry.open_named(name, options, identity, environ)
         elif chosen.relay == "thread":
-            try:
-                opened[name] = registry.open_named(name, options, identity, environ)
-            except Exception as error:  # it is installed, and does not work: that is no mistake made at the door
-                notes.say(f"sink {name!r} cannot be opened and is left out: {type(error).__name__}: {error}")
-    return {**opened, **registry.open_objects(objects)}, services if chosen.relay == "auto" else {}
+            opened[name] = registry.open_service(name, options, identity, environ)
+    return {**opened, **registry.open_objects(objects, identity)}, services if chosen.relay == "auto" else {}
 
 
 def _relay(made: Run, services: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> None:

@@ -23,6 +23,10 @@ class Rejected(ChiplogError):
     """Raised by a sink whose service will never take this batch; it is brought again in halves, down to one record."""
 
 
+class Lost(ChiplogError):
+    """Raised by a sink that will never take anything again; it is not tried any more."""
+
+
 class Unwritable(ChiplogError, OSError):
     """The run directory cannot be made or written."""
 

@@ -19,6 +19,14 @@ def cut(string: str, longest: int = LONGEST) -> str:
     return string
 
 
+def words(error: BaseException) -> str:
+    """An exception in one line, also one that cannot say what it is."""
+    try:
+        return cut(f"{type(error).__name__}: {error}", 2000)
+    except Exception:
+        return type(error).__name__
+
+
 class Pattern:
     """A regular expression that is compiled when it is first used, not when its module is loaded. Without a lock, which
     a fork could leave taken: at worst two threads compile it."""

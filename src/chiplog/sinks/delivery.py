@@ -20,13 +20,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chiplog.core import notes
-from chiplog.core.errors import Rejected
+from chiplog.core.errors import Lost, Rejected
 from chiplog.core.files import make_dir
 from chiplog.core.protocols import Sink
 from chiplog.core.records import AnyRecord
 from chiplog.core.redact import redact
 from chiplog.core.run import Post
+from chiplog.core.texts import words
 from chiplog.sinks.lease import Lease
+from chiplog.sinks.wrappers import native
 from chiplog.store import layout, lines
 from chiplog.store.manifest import write_whole
 from chiplog.store.tail import Positions, Tail
@@ -215,12 +217,15 @@ class Courier:
         if self._closing:
             tried = self._left() <= 0 if self._commits else self._failures >= LAST_TRIES
             self._over = self._over or tried
-        self.state = "failing"
-        self.last_error = f"{type(error).__name__}: {error}"
+        lost = isinstance(error, Lost)
+        self.last_error = str(error) if lost else words(error)
         notes.once(
             f"sink {self.name} {os.getpid()} {id(self)}",
-            f"sink {self.name!r} fails ({self.last_error}); it is tried again, and the journal has everything",
+            f"sink {self.name!r} fails ({self.last_error}); it is {'not ' if lost else ''}tried again, "
+            "and the journal has everything",
         )
+        self.state = "failing"
+        self._over = self._over or lost
         self._go_back()
         first, longest = BACK_OFF
         pause = min(longest, first * 2 ** min(self._failures - 1, 10))
@@ -273,7 +278,7 @@ def deliver(run: Path, segment: layout.Segment, sinks: Mapping[str, Sink]) -> Po
     for courier in couriers:
         courier.start()
     return Post(
-        sinks,
+        {name: native(sink) for name, sink in sinks.items()},
         lambda: {courier.name: courier.health() for courier in couriers},
         lambda timeout: _close(couriers, timeout),
     )

@@ -30,6 +30,14 @@ def outward(record: AnyRecord) -> dict[str, Number]:
     return dict(points)
 
 
+def double(value: Number) -> float:
+    """A number as a double; an integer beyond all of them as an infinity."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
 def allocated(data: Mapping[str, object]) -> dict[str, Number]:
     """Device memory in MiB by segment, of an allocator's report: `{"stats": [{"name": ..., "device": bytes}, ...]}`."""
     stats = data.get("stats")

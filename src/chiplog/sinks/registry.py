@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from chiplog.core.errors import BadSetting, MissingPackage, UnknownSink
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import Sink
-from chiplog.core.records import AnyRecord
+from chiplog.sinks import wrappers
 
 
 class Service(NamedTuple):
@@ -27,8 +27,10 @@ class Service(NamedTuple):
 
 # Each is a module here with a function `open_sink(identity, environ, **options)`.
 LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory")
-SERVICES = {
+SERVICES: dict[str, Service] = {
     "aim": Service("aim", ("repo", "experiment", "name")),
+    "otel": Service("opentelemetry.proto", ("endpoint",)),
+    "prometheus": Service("prometheus_client", ("port", "host", "push", "job", "linger")),
     "trackio": Service("trackio", ("project", "name", "dir")),
 }
 BUILT_IN = (*LOCAL, *SERVICES)
@@ -37,19 +39,21 @@ GROUP, SERVICE_GROUP = "chiplog.sinks", "chiplog.services"  # entry points of ot
 
 Opener = Callable[..., Sink]
 
+_registered: dict[str, Callable[..., Any]] = {}
+
 
 def names() -> list[str]:
     """All names that can be asked for."""
-    return [*BUILT_IN, *_foreign(GROUP), *_foreign(SERVICE_GROUP), NONE]
+    return [*BUILT_IN, *_registered, *_foreign(GROUP), *_foreign(SERVICE_GROUP), NONE]
 
 
 def is_service(name: str) -> bool:
     """Whether a sink belongs into the relay; fails for a name nobody answers to, and for a package that is missing."""
-    if name in LOCAL:
+    if name in LOCAL or name in _registered:
         return False
     if name in SERVICES:
         package = SERVICES[name].package
-        if find_spec(package) is None:
+        if not _is_installed(package):
             raise MissingPackage(f"the {name!r} sink needs the {package!r} package: pip install 'chiplog[{name}]'")
         return True
     if name in _foreign(SERVICE_GROUP):
@@ -65,23 +69,49 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
         _check(name, options, SERVICES[name].options)
 
 
+def register_backend(name: str, backend: Callable[..., Any]) -> None:
+    """Let `sinks="name"` mean this class, or function that makes a backend; a later one of the same name replaces it.
+
+    >>> chiplog.register_backend("mine", MyBackend)
+    >>> run = chiplog.init(sinks={"mine": {"path": "mine.txt"}})
+    """
+    if not isinstance(name, str) or not name.strip() or "," in name:
+        raise BadSetting(f"{name!r} is no name for a backend: it is a text without commas")
+    if name in (*BUILT_IN, NONE):
+        raise BadSetting(f"{name!r} is a sink of chiplog already; register the backend under another name")
+    if not callable(backend):
+        raise BadSetting(f"{backend!r:.200} is no backend to register: give its class, or a function that makes one")
+    _registered[name] = backend
+
+
 def open_named(name: str, options: Mapping[str, Any], identity: Identity, environ: Mapping[str, str]) -> Sink:
-    """Open a sink by its name."""
+    """Open a sink by its name. One of another package that fails is opened as one that says so."""
+    if name in _registered:
+        return wrappers.opened(lambda: wrappers.make(_registered[name], identity, options), identity)
     opener = _opener(name)
+    if isinstance(opener, type):  # a backend's class, from an entry point
+        return wrappers.opened(lambda: wrappers.make(opener, identity, options), identity)
     if options:
         _check(name, options, list(inspect.signature(opener).parameters)[2:])
+    if name not in BUILT_IN and name in _foreign(GROUP):
+        return wrappers.opened(lambda: opener(identity, environ, **options), identity)
     return opener(identity, environ, **options)
 
 
-def open_objects(things: Iterable[tuple[str | None, Any]]) -> dict[str, Sink]:
-    """Objects as sinks, under the name given with them, their own, or that of their class."""
+def open_service(name: str, options: Mapping[str, Any], identity: Identity, environ: Mapping[str, str]) -> Sink:
+    """A service on a thread of the training: if it does not work, that is no mistake made at the door."""
+    return wrappers.opened(lambda: open_named(name, options, identity, environ), identity)
+
+
+def open_objects(things: Iterable[tuple[str | None, Any]], identity: Identity) -> dict[str, Sink]:
+    """Objects and factories as sinks, under the name given with them, their own, or that of their class."""
     opened: dict[str, Sink] = {}
     for given, thing in things:
-        name = given or getattr(thing, "name", None) or getattr(thing, "__name__", type(thing).__name__)
-        name = str(name).lower()
+        sink = _object(thing, identity)
+        name = given or _name(wrappers.native(sink)) or _name(thing) or "backend"
         while name in opened:
             name += "-2"
-        opened[name] = _object(thing)
+        opened[name] = sink
     return opened
 
 
@@ -108,6 +138,13 @@ def _opener(name: str) -> Opener:
     raise UnknownSink(f"no sink named {name!r}; there are: {', '.join(names())}")
 
 
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # the package around it is missing
+        return False
+
+
 def _foreign(group: str) -> dict[str, Any]:
     """The entry points of other packages."""
     from importlib.metadata import entry_points  # 20 ms, and needed only for names that are not ours
@@ -115,28 +152,16 @@ def _foreign(group: str) -> dict[str, Any]:
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
-def _object(thing: Any) -> Sink:
-    """A sink as it is, from a class or factory without arguments, or around a function of a batch."""
-    if isinstance(thing, type):
-        thing = thing()
-    if isinstance(thing, Sink):
-        return thing
-    if callable(thing):
-        return _Function(thing)
-    raise BadSetting(
-        f"{thing!r} is no sink: a sink is a name, an object with write(batch) and close(), or a function of a batch"
-    )
+def _object(thing: Any, identity: Identity) -> Sink:
+    """A sink from a factory, which is called here and now, or around an object as it is."""
+    if not wrappers.is_factory(thing):
+        return wrappers.wrap(thing, identity)
+    return wrappers.opened(lambda: wrappers.make(thing, identity), identity)
 
 
-class _Function:
-    """A function as a sink: called with every batch that is not empty."""
-
-    def __init__(self, function: Callable[[Sequence[AnyRecord]], Any]) -> None:
-        self._function = function
-
-    def write(self, batch: Sequence[AnyRecord]) -> None:
-        if batch:
-            self._function(batch)
-
-    def close(self) -> None:
-        pass
+def _name(thing: Any) -> str:
+    """What a thing is called, in small letters; nothing for what has no name of its own."""
+    if isinstance(thing, wrappers.Unopened):
+        return ""
+    name = getattr(thing, "name", None) or getattr(thing, "__name__", type(thing).__name__)
+    return "" if name == "<lambda>" else str(name).lower()

@@ -1,0 +1,241 @@
+"""OpenTelemetry: numbers as gauges and spans as spans, over OTLP/HTTP.
+
+The official messages are built and posted here, without the SDK: a batch is delivered when the endpoint has answered,
+every point has the time at which it was logged, and ids follow from the run, so that what comes twice is recognised.
+"""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from hashlib import sha256
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from google.protobuf.message import DecodeError, Message
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
+
+from chiplog.core import notes
+from chiplog.core.errors import BadSetting, Rejected
+from chiplog.core.identity import Identity
+from chiplog.core.records import AnyRecord, Attempt, Spans, Step
+from chiplog.sinks.outward import double, outward
+from chiplog.version import VERSION
+
+DEFAULT = "http://localhost:4318"  # OTLP/HTTP, by its specification
+TIMEOUT = 10.0  # s for one request, by its specification
+NEVER = (400, 413, 422)  # what is wrong with the content; anything else may become right
+LONGEST_WAIT = 300.0  # s that an endpoint may ask us to wait
+SCOPE = InstrumentationScope(name="chiplog", version=VERSION)
+
+
+def open_sink(identity: Identity, environ: Mapping[str, str], *, endpoint: str = "") -> Otel:
+    attributes = {
+        "service.name": identity.project,
+        "service.instance.id": identity.id,
+        "chiplog.run.id": identity.id,
+        "chiplog.run.name": identity.name or identity.id,
+    }
+    doors = {signal: Door(_address(signal, endpoint, environ), _headers(signal, environ)) for signal in SIGNALS}
+    return Otel(identity.id, Resource(attributes=_attributes(attributes)), doors["metrics"], doors["traces"])
+
+
+SIGNALS = ("metrics", "traces")
+
+
+class Otel:
+    """Brings each batch as one request of metrics and one of spans; those without any are left out."""
+
+    commits = True
+
+    def __init__(self, run: str, resource: Resource, metrics: Door, traces: Door) -> None:
+        self._run, self._resource = run, resource
+        self._metrics, self._traces = metrics, traces
+        self._attempt = 1
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        if gauges := list(_gauges(batch)):
+            scope = ScopeMetrics(scope=SCOPE, metrics=gauges)
+            request = ExportMetricsServiceRequest(
+                resource_metrics=[ResourceMetrics(resource=self._resource, scope_metrics=[scope])]
+            )
+            answer = ExportMetricsServiceResponse()
+            self._metrics.post(request, answer)
+            _say_refused(answer.partial_success.rejected_data_points, answer.partial_success.error_message)
+        spans: list[Span] = []
+        attempt = self._attempt
+        for record in batch:
+            attempt = record.attempt if isinstance(record, Attempt) else attempt
+            spans += _spans(record, f"{self._run}/{attempt}") if isinstance(record, Spans) else []
+        if spans:
+            scoped = ScopeSpans(scope=SCOPE, spans=spans)
+            answer_ = ExportTraceServiceResponse()
+            self._traces.post(
+                ExportTraceServiceRequest(
+                    resource_spans=[ResourceSpans(resource=self._resource, scope_spans=[scoped])]
+                ),
+                answer_,
+            )
+            _say_refused(answer_.partial_success.rejected_spans, answer_.partial_success.error_message)
+        self._attempt = attempt
+
+    def close(self) -> None:
+        pass
+
+    def state(self) -> dict[str, Any]:
+        return {"attempt": self._attempt}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._attempt = state.get("attempt", 1)
+
+
+class Door:
+    """One address that takes messages."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        self._url, self._headers = url, headers
+        self._opener = urllib.request.build_opener(_Straight())
+        self._closed_until = 0.0
+
+    def post(self, message: Message, answer: Message) -> None:
+        """Returns when the endpoint has the message; its answer is in `answer`."""
+        if (wait := self._closed_until - time.monotonic()) > 0:
+            raise ConnectionError(f"the endpoint asked to wait for {wait:.0f} s more")
+        request = urllib.request.Request(
+            self._url,
+            message.SerializeToString(),
+            {**self._headers, "Content-Type": "application/x-protobuf", "User-Agent": f"chiplog/{VERSION}"},
+        )
+        try:
+            with self._opener.open(request, timeout=TIMEOUT) as response:
+                body = response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code in NEVER:
+                    raise Rejected(f"the endpoint answered {error.code} {error.reason}") from None
+                self._closed_until = time.monotonic() + seconds(error.headers.get("Retry-After"), time.time())
+                raise ConnectionError(f"the endpoint answered {error.code} {error.reason}") from None
+        try:
+            answer.ParseFromString(body)
+        except DecodeError:
+            raise ConnectionError("the endpoint answered with something that is no OTLP") from None
+
+
+class _Straight(urllib.request.HTTPRedirectHandler):
+    """A redirected POST would become a GET that delivers nothing: it is an error instead."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def seconds(retry_after: str | None, now: float) -> float:
+    """How long a Retry-After asks to wait: a number, or a date."""
+    try:
+        wait = float(retry_after or 0)
+    except ValueError:
+        try:
+            wait = parsedate_to_datetime(retry_after or "").timestamp() - now
+        except ValueError:
+            wait = 0.0
+    return min(max(0.0, wait), LONGEST_WAIT)
+
+
+def span_id(key: str, number: int) -> bytes:
+    """The same for the same span of the same attempt of a run, whenever and by whomever it is sent."""
+    return sha256(f"{key}/{number}".encode("utf-8", "backslashreplace")).digest()[:8]
+
+
+def trace_id(key: str) -> bytes:
+    return sha256(key.encode("utf-8", "backslashreplace")).digest()[:16]
+
+
+def _gauges(batch: Iterable[AnyRecord]) -> Iterator[Metric]:
+    """A gauge for each series, and one for the step: as an attribute it would make every point a series of its own."""
+    points: dict[str, list[NumberDataPoint]] = {}
+    for record in batch:
+        numbers = outward(record)
+        if isinstance(record, Step):
+            numbers["chiplog.step"] = record.step
+        for name, value in numbers.items():
+            point = NumberDataPoint(time_unix_nano=max(0, record.time), as_double=double(value))
+            points.setdefault(_sayable(name), []).append(point)
+    for name, of_it in points.items():
+        yield Metric(name=name, gauge=Gauge(data_points=of_it))
+
+
+def _spans(record: Spans, key: str) -> Iterator[Span]:
+    failed = frozenset(record.failed)
+    for row, number in enumerate(record.id):
+        about: dict[str, Any] = {"thread.name": record.threads[record.thread[row]]}
+        if record.step[row] is not None:
+            about["chiplog.step"] = record.step[row]
+        about |= record.tags.get(str(number), {})
+        parent = record.parent[row]
+        yield Span(
+            trace_id=trace_id(key),
+            span_id=span_id(key, number),
+            parent_span_id=span_id(key, parent) if parent else b"",
+            name=_sayable(record.names[record.name[row]]),
+            kind=Span.SPAN_KIND_INTERNAL,
+            start_time_unix_nano=max(0, record.start[row]),
+            end_time_unix_nano=max(0, record.start[row] + record.duration[row]),
+            attributes=_attributes(about),
+            status=Status(code=Status.STATUS_CODE_ERROR) if number in failed else None,
+        )
+
+
+def _attributes(data: Mapping[str, Any]) -> list[KeyValue]:
+    return [KeyValue(key=_sayable(key), value=_value(value)) for key, value in data.items()]
+
+
+def _value(value: Any) -> AnyValue:
+    if isinstance(value, bool):
+        return AnyValue(bool_value=value)
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        return AnyValue(int_value=value)
+    if isinstance(value, (int, float)):
+        return AnyValue(double_value=double(value))
+    return AnyValue(string_value=_sayable(str(value)))
+
+
+def _sayable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _address(signal: str, endpoint: str, environ: Mapping[str, str]) -> str:
+    """The option, then the signal's own variable as it is, then the common one; the others get the signal's path."""
+    whole = "" if endpoint else environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "")
+    base = endpoint or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "") or DEFAULT
+    url = whole or f"{base.rstrip('/')}/v1/{signal}"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise BadSetting(
+            "the endpoint of the 'otel' sink is an http or https address without user and password; "
+            "credentials belong into OTEL_EXPORTER_OTLP_HEADERS"
+        )
+    return url
+
+
+def _headers(signal: str, environ: Mapping[str, str]) -> dict[str, str]:
+    given = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
+    pairs = (pair.partition("=") for pair in given.split(","))
+    return {unquote(name.strip()): unquote(value.strip()) for name, equals, value in pairs if name.strip() and equals}
+
+
+def _say_refused(refused: int, why: str) -> None:
+    if refused:
+        notes.once("otel", f"the OTLP endpoint took a batch, but not {refused:,} of its points or spans: {why[:200]}")

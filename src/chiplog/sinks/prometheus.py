@@ -1,0 +1,133 @@
+"""Prometheus: the latest value of every series, to be scraped at a port of this machine or pushed to a Pushgateway.
+
+One gauge holds them all, `chiplog_metric{name="train/loss", project=..., run=...}`: names stay as they were logged,
+runs can be compared by a label, and no name of a person collides with one of somebody else's exporter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, push_to_gateway, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from chiplog.core.errors import BadSetting
+from chiplog.core.identity import Identity
+from chiplog.core.records import AnyRecord, Finish, Record, Step
+from chiplog.sinks.outward import double, outward
+
+LABELS = ("project", "run", "run_name")
+
+
+def open_sink(
+    identity: Identity,
+    environ: Mapping[str, str],  # noqa: ARG001
+    *,
+    port: int = 9464,
+    host: str = "127.0.0.1",
+    push: str = "",
+    job: str = "chiplog",
+    linger: float = 0.0,
+) -> Prometheus:
+    if not push and not 0 <= port < 65_536:
+        raise BadSetting(f"port = {port!r} of the 'prometheus' sink: a port is between 0 and 65535")
+    latest = Latest((identity.project, identity.id, identity.name or identity.id))
+    return Prometheus(latest, host, port, push, job, linger)
+
+
+class Latest:
+    """The latest values, as a collector of prometheus_client."""
+
+    def __init__(self, labels: tuple[str, str, str]) -> None:
+        self.values: dict[str, float] = {}
+        self.step = float("nan")
+        self.running = True
+        self.labels = tuple(sayable(label) for label in labels)
+        self._lock = threading.Lock()  # between the scraper's thread and ours
+
+    def feed(self, batch: Sequence[AnyRecord]) -> None:
+        with self._lock:
+            for record in batch:
+                self.values |= {sayable(name): double(value) for name, value in outward(record).items()}
+                if isinstance(record, Step):
+                    self.step = double(record.step)
+                if isinstance(record, Record):
+                    self.running = not isinstance(record, Finish)  # a later attempt runs again
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            values, step, running = dict(self.values), self.step, self.running
+        metric = GaugeMetricFamily("chiplog_metric", "The latest value of a series.", labels=("name", *LABELS))
+        for name, value in sorted(values.items()):
+            metric.add_metric((name, *self.labels), value)
+        yield metric
+        for name, about, value in (
+            ("chiplog_step", "The latest step.", step),
+            ("chiplog_running", "1 while the run goes on, 0 when it has ended.", float(running)),
+        ):
+            gauge = GaugeMetricFamily(name, about, labels=LABELS)
+            gauge.add_metric(self.labels, value)
+            yield gauge
+
+
+class Prometheus:
+    """Serves or pushes the latest values: what is pushed has been accepted when `write` returns."""
+
+    commits = True
+
+    def __init__(self, latest: Latest, host: str, port: int, push: str, job: str, linger: float) -> None:
+        self._latest = latest
+        self._host, self._port, self._push, self._job, self._linger = host, port, push, job, linger
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(latest)
+        self._server: Any = None
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Where it is scraped; None while nothing is served."""
+        return None if self._server is None else self._server.server_address[:2]
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        self._latest.feed(batch)
+        if not self._push:
+            self._serve()
+        elif batch:
+            run = {"project": self._latest.labels[0], "run": self._latest.labels[1]}
+            push_to_gateway(self._push, self._job, self._registry, grouping_key=run, timeout=10)
+
+    def close(self) -> None:
+        """Leaves the endpoint open for `linger` seconds more, for a last scrape."""
+        if self._server is not None:
+            threading.Event().wait(self._linger)
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def state(self) -> dict[str, Any]:
+        """The latest values: who starts again has them at once."""
+        latest = self._latest
+        finite = {name: value for name, value in latest.values.items() if value - value == 0}
+        return {
+            "values": finite,
+            "others": {name: str(value) for name, value in latest.values.items() if name not in finite},
+            "step": str(latest.step),
+            "running": latest.running,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        latest = self._latest
+        others = {name: float(value) for name, value in state.get("others", {}).items()}
+        latest.values = {**state.get("values", {}), **others}
+        latest.step = float(state.get("step", "nan"))
+        latest.running = state.get("running", True)
+
+    def _serve(self) -> None:
+        if self._server is None:
+            self._server, _ = start_http_server(self._port, addr=self._host, registry=self._registry)
+
+
+def sayable(name: str) -> str:
+    """A text as UTF-8 can say it."""
+    return name.encode("utf-8", "backslashreplace").decode()
