@@ -23,6 +23,10 @@ class Rejected(ChiplogError):
     """Raised by a sink whose service will never take this batch; it is brought again in halves, down to one record."""
 
 
+class Anew(ChiplogError):
+    """Raised by a sink's `restore`: the state is of another place, which has nothing of this one; all is sent again."""
+
+
 class Unwritable(ChiplogError, OSError):
     """The run directory cannot be made or written."""
 

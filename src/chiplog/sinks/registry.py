@@ -27,7 +27,14 @@ class Service(NamedTuple):
 
 # Each is a module here with a function `open_sink(identity, environ, **options)`.
 LOCAL = ("console", "csv", "jsonl", "json", "memory")
-SERVICES: dict[str, Service] = {}
+SERVICES: dict[str, Service] = {
+    "wandb": Service(
+        "wandb",
+        ("project", "entity", "group", "job_type", "name", "notes", "tags", "mode", "settings"),
+    ),
+}
+# What keeps the packages of services from reporting to their makers; for the processes that are only ours.
+QUIET = {"WANDB_ERROR_REPORTING": "false"}
 BUILT_IN = (*LOCAL, *SERVICES)
 NONE = "none"
 GROUP, SERVICE_GROUP = "chiplog.sinks", "chiplog.services"  # entry points of other packages
