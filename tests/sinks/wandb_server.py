@@ -147,11 +147,11 @@ class Server:
         }
 
     def _UpsertBucket(self, given: dict[str, Any]) -> dict[str, Any]:
-        id = given.get("name") or base64.b64decode(given["id"]).decode()
-        if id in self.deleted:
-            raise Refused(409, f"run {id} was previously created and deleted; try a new run name")
-        new = id not in self.runs
-        run = self.runs.setdefault(id, Remote(id))
+        key = given.get("name") or base64.b64decode(given["id"]).decode()
+        if key in self.deleted:
+            raise Refused(409, f"run {key} was previously created and deleted; try a new run name")
+        new = key not in self.runs
+        run = self.runs.setdefault(key, Remote(key))
         run.project = given.get("project") or run.project
         run.entity = given.get("entity") or run.entity or "tester"
         run.name = given.get("displayName") or run.name
@@ -189,10 +189,10 @@ class Server:
     def _CreateArtifactFiles(self, given: dict[str, Any]) -> dict[str, Any]:
         nodes = []
         for one in given["input"]["artifactFiles"]:
-            id, name = one["artifactID"], one["name"]
-            url = f"{self.url}/artifact/{id}/{name}"
+            key, name = one["artifactID"], one["name"]
+            url = f"{self.url}/artifact/{key}/{name}"
             node = {"storagePath": name, "uploadUrl": url, "uploadHeaders": [], "uploadMultipartUrls": None}
-            nodes.append({"node": {**node, "artifact": {"id": id}}})
+            nodes.append({"node": {**node, "artifact": {"id": key}}})
         return {"createArtifactFiles": {"files": {"edges": nodes}}}
 
     def _CommitArtifact(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -234,11 +234,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         if self._storm(self.remote.weather):
             return
-        _, kind, id, name = self.path.split("/", 3)
+        _, kind, key, name = self.path.split("/", 3)
         if kind == "put":
-            self.remote.runs[id].files[name] = body
+            self.remote.runs[key].files[name] = body
         else:
-            self.remote.artifacts[int(id)]["files"][name] = body
+            self.remote.artifacts[int(key)]["files"][name] = body
         self._answer({})
 
     def do_POST(self) -> None:

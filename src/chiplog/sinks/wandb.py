@@ -164,10 +164,7 @@ class Wandb:
 
     def _give_row(self, record: AnyRecord) -> None:
         try:
-            if isinstance(record, Table):
-                made = self._append(record)
-            else:
-                made = row(record, self._identity.dir)
+            made = self._append(record) if isinstance(record, Table) else row(record, self._identity.dir)
             if made is None:
                 return
             run = self._run()
@@ -178,9 +175,9 @@ class Wandb:
         except (TypeError, ValueError, AssertionError, OverflowError) as error:
             raise Rejected(f"{type(error).__name__}: {error}") from error
 
-    def _append(self, record: Table) -> dict[str, Any]:
+    def _append(self, record: Table) -> dict[str, Any] | None:
         """Rows for a table of W&B that grows; other columns begin another one."""
-        run = self._run()
+        self._run()  # which says how many rows it has
         columns, rows = piece(record)
         table = self._tables.get(record.name)
         if table is None or table.columns != columns:
@@ -189,8 +186,7 @@ class Wandb:
         if self._rows >= self._given_rows:
             for one in rows:
                 table.add_data(*one)
-        del run
-        return row(record, self._identity.dir, table) or {}
+        return row(record, self._identity.dir, table)
 
     # -- the run at W&B --------------------------------------------------------------------------------------------
 
@@ -213,7 +209,7 @@ class Wandb:
                     project=project,
                     id=self._id,
                     resume="allow",
-                    mode=self._mode,  # type: ignore[arg-type]
+                    mode=self._mode,
                     dir=str(self._identity.files),
                     reinit="create_new",
                     settings=wandb.Settings(**self._settings, x_skip_transaction_log=self._mode == "online"),
@@ -235,12 +231,12 @@ class Wandb:
         self._given_rows, self._given_records = there, self._records
         return run
 
-    def _settle(self) -> None:
-        """Return when W&B has everything it was given."""
+    def _settle(self, ending: bool = False) -> None:
+        """Return when W&B has everything it was given; at the end, but for what the end itself sends at once."""
         if self.native is None or self._proof is None:
             return
         seen, since, pause = "", time.monotonic(), 0.05
-        while (missing := self._proof.missing(self._given_rows)) is not None:
+        while (missing := self._proof.missing(self._given_rows, ending)) is not None:
             if missing != seen:
                 seen, since = missing, time.monotonic()
             elif time.monotonic() - since > PATIENCE:
@@ -251,7 +247,7 @@ class Wandb:
 
     def _finish(self, code: int) -> None:
         if self.native is not None:
-            self._settle()
+            self._settle(ending=True)
             run, self.native = self.native, None
             run.finish(exit_code=code)
 

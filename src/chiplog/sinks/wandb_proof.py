@@ -17,6 +17,7 @@ from wandb.proto.wandb_internal_pb2 import Record
 
 ANSWER = 10.0  # s for the server to say how many rows it has
 BLOCK = 32 * 1024  # bytes of a `.wandb` file
+CONFIG = "updating run metadata"  # what the SDK calls it
 QUERY = """query RunResumeStatus($project: String, $entity: String, $name: String!) {
   model(name: $project, entityName: $entity) { bucket(name: $name, missingOk: true) { historyLineCount } }
 }"""
@@ -31,15 +32,18 @@ class Proof:
         self._api = None if run.offline else ServiceApi(run.settings, timeout=ANSWER)
         self._log = Log(Path(run.settings.sync_file)) if run.offline else None
 
-    def missing(self, rows: int) -> str | None:
-        """In words, what has not arrived yet of so many rows and of everything else; None when all has."""
+    def missing(self, rows: int, ending: bool = False) -> str | None:
+        """In words, what has not arrived yet of so many rows and of everything else; None when all has.
+
+        The SDK holds changes of the config back for five seconds, unless the run is `ending`.
+        """
         if self._log is not None:
             self._known = self._log.rows()
         elif self._known < rows:
             self._known = max(self._known, self._ask())
         if self._known < rows:
             return f"{self._known:,} of {rows:,} rows have arrived"
-        return None if self._log is not None else self._busy()
+        return None if self._log is not None else self._busy(ending)
 
     def _ask(self) -> int:
         assert self._api is not None
@@ -51,11 +55,12 @@ class Proof:
             return 0
         return int((model.get("bucket") or {}).get("historyLineCount") or 0)
 
-    def _busy(self) -> str | None:
+    def _busy(self, ending: bool) -> str | None:
         """What the SDK is still uploading: config, files, artifacts."""
         answer = self._run._interface.deliver_poll_exit().wait_or(timeout=ANSWER)
         doing = answer.response.poll_exit_response.operation_stats.operations
-        return ", ".join(f"{one.desc} {one.progress}".strip() for one in doing) or None
+        words = [f"{one.desc} {one.progress}".strip() for one in doing if not (ending and one.desc == CONFIG)]
+        return ", ".join(words) or None
 
 
 class Log:
