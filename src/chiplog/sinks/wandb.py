@@ -158,9 +158,8 @@ class Wandb:
         elif isinstance(record, Alert):
             title, text = sayable(record.title), sayable(record.text)
             self._run().alert(title[:63] or "alert", text, level=LEVELS.get(record.level, "WARN"))
-        elif isinstance(record, File) and not record.media.startswith("image/"):
-            if (kept := artifact(record, self._identity)) is not None:
-                self._run().log_artifact(kept)
+        elif isinstance(record, File) and (kept := artifact(record, self._identity)) is not None:
+            self._run().log_artifact(kept)
 
     def _give_row(self, record: AnyRecord) -> None:
         try:

@@ -109,9 +109,9 @@ def picture(record: File, run: Path) -> Any:
 
 
 def artifact(record: File, identity: Identity) -> Any:
-    """A file or folder as W&B's artifact; None when it has gone."""
+    """A file or folder as W&B's artifact; None for a picture, which is in a row, and for what has gone."""
     path = identity.dir / record.path
-    if not path.exists():
+    if record.media.startswith("image/") or not path.exists():
         return None
     safe = "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in record.name)
     made = wandb.Artifact(f"{identity.id}-{safe or 'file'}"[:128], type="file", metadata={"media": record.media})
