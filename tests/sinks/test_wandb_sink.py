@@ -205,13 +205,14 @@ def test_a_resumed_run_goes_on_in_the_same_chart(server: Server) -> None:
 
 
 def test_a_deleted_run_goes_on_as_a_new_one(server: Server) -> None:
-    """W&B never takes an id again; the cursor knows the new one."""
-    train('run = init(); run.log({"loss": 1.0}, step=0); end(run)', environ(server))
+    """W&B never takes an id again, and its SDK tries for as long as it may; the cursor knows the new one."""
+    quick = {"sinks": {"wandb": {"settings": {**QUICK, "init_timeout": 15}}}}
+    train(f'run = init(**{quick}); run.log({{"loss": 1.0}}, step=0); end(run)', environ(server))
     server.delete("run")
-    train('run = init(); run.log({"loss": 2.0}, step=1); end(run)', environ(server))
+    train(f'run = init(**{quick}); run.log({{"loss": 2.0}}, step=1); end(run)', environ(server))
     assert server.runs["run-2"].series("loss") == [(1, 2.0)]
     assert cursor()["state"]["id"] == "run-2"
-    train('run = init(); run.log({"loss": 3.0}, step=2); end(run)', environ(server))
+    train(f'run = init(**{quick}); run.log({{"loss": 3.0}}, step=2); end(run)', environ(server))
     assert server.runs["run-2"].series("loss") == [(1, 2.0), (2, 3.0)]
 
 
