@@ -426,7 +426,8 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
     """Write down what the run is: the config at once, the environment when it has been gathered."""
     identity = made.identity
     config = identity.config
-    made.write(records.Event, name="config", data=config)
+    argv, cwd = list(sys.orig_argv), Path.cwd()
+    script = str(cwd.joinpath(*sys.argv[:1]))  # known at once: a service may name the project after it
     old = manifest.load(identity.dir)
     about = Manifest(
         identity.project,
@@ -435,16 +436,15 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
         old.created or made.now(),
         identity.tags or old.tags,
         {**old.config, **config},
-        old.environment,
+        {**old.environment, "script": script},
     )
     _save(identity.dir, about)
+    made.write(records.Event, name="config", data=config)
     # Imported here and not in the thread: a child forked while a thread imports could never import the same module.
     from chiplog.runtime.environment import gather
 
-    argv, cwd = list(sys.orig_argv), Path.cwd()
-
     def look() -> None:
-        about.environment = gather(environ, argv, cwd)
+        about.environment = {"script": script, **gather(environ, argv, cwd)}
         if not made.inert:
             made.write(records.Event, name="environment", data=about.environment)
         _save(identity.dir, about)

@@ -6,9 +6,12 @@ import os
 import sys
 from pathlib import Path
 
+from chiplog.sinks.registry import QUIET
 from chiplog.sinks.relay import serve
 
 if __name__ == "__main__":
+    os.umask(0o077)  # what the packages of services put into the run's directory is private too
+    os.environ.update({**QUIET, **os.environ})
     serve(Path(sys.argv[1]), dict(os.environ))
     sys.stdout.flush()
     sys.stderr.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from argparse import Namespace
@@ -20,6 +21,7 @@ PATIENCE = 60.0  # s of failures
 
 
 def run(args: Namespace) -> int:
+    os.environ.update({**registry.QUIET, **os.environ})
     chosen = [index.find(which, args.root) for which in args.runs]
     if not chosen:
         chosen = [path for path in layout.find_runs(args.root) if enrolled(path)]

@@ -27,6 +27,10 @@ class Lost(ChiplogError):
     """Raised by a sink that will never take anything again; it is not tried any more."""
 
 
+class Anew(ChiplogError):
+    """Raised by a sink's `restore`: the state is of another place, which has nothing of this one; all is sent again."""
+
+
 class Unwritable(ChiplogError, OSError):
     """The run directory cannot be made or written."""
 

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chiplog.core import notes
-from chiplog.core.errors import Lost, Rejected
+from chiplog.core.errors import Anew, Lost, Rejected
 from chiplog.core.files import make_dir
 from chiplog.core.protocols import Sink
 from chiplog.core.records import AnyRecord
@@ -194,7 +194,12 @@ class Courier:
         except (OSError, ValueError) as error:
             notes.say(f"the position of sink {self.name!r} cannot be read ({error}); it begins anew")
             self._store(Cursor())
-        self.sink.restore(self._saved.state)  # type: ignore[attr-defined]
+        try:
+            self.sink.restore(self._saved.state)  # type: ignore[attr-defined]
+        except Anew as error:
+            notes.say(f"sink {self.name!r} begins with the first record again: {error}")
+            self._store(msgspec.structs.replace(self._saved, positions={}, state={}))
+            self.sink.restore({})  # type: ignore[attr-defined]
         return Tail(self._run, rank=rank, positions=self._saved.positions)
 
     def _save(self) -> None:

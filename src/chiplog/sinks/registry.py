@@ -32,7 +32,13 @@ SERVICES: dict[str, Service] = {
     "otel": Service("opentelemetry.proto", ("endpoint",)),
     "prometheus": Service("prometheus_client", ("port", "host", "push", "job", "linger")),
     "trackio": Service("trackio", ("project", "name", "dir")),
+    "wandb": Service(
+        "wandb",
+        ("project", "entity", "group", "job_type", "name", "notes", "tags", "mode", "settings"),
+    ),
 }
+# What keeps the packages of services from reporting to their makers; for the processes that are only ours.
+QUIET = {"WANDB_ERROR_REPORTING": "false"}
 BUILT_IN = (*LOCAL, *SERVICES)
 NONE = "none"
 GROUP, SERVICE_GROUP = "chiplog.sinks", "chiplog.services"  # entry points of other packages
