@@ -184,6 +184,8 @@ def _make(
         *mine,
         0,
         redact(config),
+        str(Path.cwd()),
+        _script(),
     )
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
         return run.inert(identity, config, reason="")
@@ -408,7 +410,7 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
         old.created or made.now(),
         identity.tags or old.tags,
         {**old.config, **config},
-        old.environment,
+        {**old.environment, "cwd": identity.cwd, "script": identity.script},
     )
     _save(identity.dir, about)
     # Imported here and not in the thread: a child forked while a thread imports could never import the same module.
@@ -417,7 +419,7 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
     argv, cwd = list(sys.orig_argv), Path.cwd()
 
     def look() -> None:
-        about.environment = gather(environ, argv, cwd)
+        about.environment = {**gather(environ, argv, cwd), "script": identity.script}
         if not made.inert:
             made.write(records.Event, name="environment", data=about.environment)
         _save(identity.dir, about)
@@ -425,6 +427,12 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
     thread = threading.Thread(target=look, name="chiplog-environment", daemon=True)
     thread.start()
     made.before_finish(lambda: thread.join(ENVIRONMENT))
+
+
+def _script() -> str:
+    """The file that Python was started with."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return str(Path(file).absolute()) if file else ""
 
 
 def _save(path: Path, about: Manifest) -> None:

@@ -27,7 +27,9 @@ class Service(NamedTuple):
 
 # Each is a module here with a function `open_sink(identity, environ, **options)`.
 LOCAL = ("console", "csv", "jsonl", "json", "memory")
-SERVICES: dict[str, Service] = {}
+SERVICES: dict[str, Service] = {
+    "mlflow": Service("mlflow", ("experiment", "uri", "prefix", "artifacts", "system")),
+}
 BUILT_IN = (*LOCAL, *SERVICES)
 NONE = "none"
 GROUP, SERVICE_GROUP = "chiplog.sinks", "chiplog.services"  # entry points of other packages
