@@ -120,7 +120,7 @@ def safe(name: str) -> str:
     """A name as MLflow allows it; one that had to be changed ends in a mark of its own, so that no two become one."""
     parts = [part for part in re.sub(r"[^/\w.\- :]", "_", name).split("/") if part not in ("", ".", "..")]
     allowed = "/".join(parts)
-    if allowed == name and len(name) <= LONGEST_NAME:
+    if name and allowed == name and len(name) <= LONGEST_NAME:
         return name
     mark = sha256(name.encode(errors="surrogatepass")).hexdigest()[:6]
     return f"{allowed[: LONGEST_NAME - 7]}-{mark}" if allowed else f"_-{mark}"
