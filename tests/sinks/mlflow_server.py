@@ -62,8 +62,22 @@ class Server:
         words = ["server", "--backend-store-uri", about["store"], "--artifacts-destination", str(self.folder / "files")]
         with (self.folder / "log").open("ab") as log:
             started = subprocess.Popen(
-                ["timeout", "-k", "5", str(LIVES), sys.executable, "-m", "mlflow", *words]
-                + ["--host", "127.0.0.1", "--port", str(about["port"]), "--workers", "1"],
+                [
+                    "timeout",
+                    "-k",
+                    "5",
+                    str(LIVES),
+                    sys.executable,
+                    "-m",
+                    "mlflow",
+                    *words,
+                    "--host",
+                    "127.0.0.1",
+                    "--port",
+                    str(about["port"]),
+                    "--workers",
+                    "1",
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -59,7 +59,10 @@ def test_a_metric_with_rank_statistics_is_the_local_one() -> None:
 
 def test_numbers_that_are_none_or_too_large_break_nothing() -> None:
     """NaN and infinities go as they are, an int beyond doubles as an infinity."""
-    values = [one.value for one in packed(Step(1, -5, 0, dict(a=math.nan, b=-math.inf, c=10**400, d=-(10**400)))).metrics]
+    values = [
+        one.value
+        for one in packed(Step(1, -5, 0, {"a": math.nan, "b": -math.inf, "c": 10**400, "d": -(10**400)})).metrics
+    ]
     assert math.isnan(values[0])
     assert values[1:] == [-math.inf, math.inf, -math.inf]
 
@@ -110,7 +113,13 @@ def test_params_keep_their_first_value_and_tags_have_a_later_one() -> None:
 def test_facts_of_the_run_go_under_the_prefix() -> None:
     """Host, world size and versions; lists as JSON, nothing for what is empty."""
     attempt = Attempt(0, 0, 2, "l", 0, 8, "node1", 1, 0, "process", "0.1")
-    environment = {"host": "node1", "git": {"branch": "main"}, "packages": {"torch": "2.9"}, "device": "", "argv": [1, "a"]}
+    environment = {
+        "host": "node1",
+        "git": {"branch": "main"},
+        "packages": {"torch": "2.9"},
+        "device": "",
+        "argv": [1, "a"],
+    }
     parcel = packed(attempt, Event(1, 0, "environment", environment))
     assert {name: values[0] for name, values in parcel.params.items()} == {
         "chiplog.host": "node1",

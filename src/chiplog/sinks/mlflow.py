@@ -324,7 +324,9 @@ def gather(run: Path, names: set[str]) -> dict[str, dict[str, Plain]]:
                 step = {} if record.step is None else {"step": record.step}
                 rows[record.name] += ({**step, **row} for row in record.rows)
     tables = {}
-    for name, listed in rows.items():
+    for name, listed in sorted(rows.items()):
+        if not listed:
+            continue
         columns = list(dict.fromkeys(key for row in listed for key in row))
         tables[name] = {"columns": columns, "data": [[row.get(key) for key in columns] for row in listed]}
     return tables
