@@ -142,7 +142,7 @@ class Server:
                 return list(database.execute(query, values))
         import psycopg2
 
-        database = psycopg2.connect(store)
+        database = psycopg2.connect(store.replace("+psycopg2", ""))
         try:
             with database.cursor() as cursor:
                 cursor.execute(query.replace("?", "%s"), values)
@@ -211,16 +211,23 @@ def shared(folder: Path, start: Callable[[Path], Server], stop: Callable[[Server
         users.write_text(str(count))
         return count
 
+    def leave() -> None:
+        if turn(-1) == 0:
+            stop(Server(folder))
+            shutil.rmtree(folder / "data", ignore_errors=True)
+            (folder / "about.json").unlink()
+
     with locked(folder / "lock"):
-        server = start(folder) if turn(1) == 1 else Server(folder)
+        try:
+            server = start(folder) if turn(1) == 1 else Server(folder)
+        except BaseException:
+            leave()
+            raise
     try:
         yield server
     finally:
         with locked(folder / "lock"):
-            if turn(-1) == 0:
-                stop(server)
-                shutil.rmtree(folder / "data", ignore_errors=True)
-                (folder / "about.json").unlink()
+            leave()
 
 
 @contextmanager
@@ -256,7 +263,7 @@ class Postgres:
         self._run("initdb", "-D", self.data, "-A", "trust", "-U", self.user, "--no-sync")
         options = f"-h 127.0.0.1 -p {port} -k {self.data} -c fsync=off"
         self._run("pg_ctl", "-D", self.data, "-o", options, "-l", self.data / "log", "-w", "-t", "120", "start")
-        return f"postgresql://{self.user}@127.0.0.1:{port}/postgres"
+        return f"postgresql+psycopg2://{self.user}@127.0.0.1:{port}/postgres"
 
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self.data, "-m", "immediate", "stop")
