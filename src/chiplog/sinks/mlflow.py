@@ -43,6 +43,7 @@ PATIENCE = {
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 MOST_METRICS = 1000  # in a request, says MLflow
 REFUSED = frozenset((400, 413, 422))  # for what is in the request, and not for who sends it or when
