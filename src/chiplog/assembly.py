@@ -188,6 +188,8 @@ def _make(
         *mine,
         0,
         redact(config),
+        str(Path.cwd()),
+        _script(),
     )
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
         return run.inert(identity, config, reason="")
@@ -426,8 +428,7 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
     """Write down what the run is: the config at once, the environment when it has been gathered."""
     identity = made.identity
     config = identity.config
-    argv, cwd = list(sys.orig_argv), Path.cwd()
-    script = str(cwd.joinpath(*sys.argv[:1]))  # known at once: a service may name the project after it
+    argv = list(sys.orig_argv)
     old = manifest.load(identity.dir)
     about = Manifest(
         identity.project,
@@ -436,7 +437,7 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
         old.created or made.now(),
         identity.tags or old.tags,
         {**old.config, **config},
-        {**old.environment, "script": script},
+        {**old.environment, "cwd": identity.cwd, "script": identity.script},
     )
     _save(identity.dir, about)
     made.write(records.Event, name="config", data=config)
@@ -444,7 +445,7 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
     from chiplog.runtime.environment import gather
 
     def look() -> None:
-        about.environment = {"script": script, **gather(environ, argv, cwd)}
+        about.environment = {**gather(environ, argv, Path(identity.cwd)), "script": identity.script}
         if not made.inert:
             made.write(records.Event, name="environment", data=about.environment)
         _save(identity.dir, about)
@@ -452,6 +453,12 @@ def _introduce(made: Run, environ: Mapping[str, str]) -> None:
     thread = threading.Thread(target=look, name="chiplog-environment", daemon=True)
     thread.start()
     made.before_finish(lambda: thread.join(ENVIRONMENT))
+
+
+def _script() -> str:
+    """The file that Python was started with."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return str(Path(file).absolute()) if file else ""
 
 
 def _save(path: Path, about: Manifest) -> None:

@@ -385,8 +385,8 @@ def test_disabled_is_disabled(server: Server, world: dict[str, str]) -> None:
 )
 def test_the_project_has_a_name(tmp_path: Path, project: str, variables: dict[str, str], expected: str) -> None:
     """Variables first, then what the run was called, then the script."""
-    (tmp_path / "run.json").write_text('{"environment": {"script": "/home/me/llm/train.py"}}')
-    assert script.project(Identity(project, "run", tmp_path, "run", ""), variables) == expected
+    identity = Identity(project, "run", tmp_path, "run", "", script="/home/me/llm/train.py")
+    assert script.project(identity, variables) == expected
 
 
 def test_the_registry_knows_the_options() -> None:

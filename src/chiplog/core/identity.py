@@ -19,6 +19,8 @@ class Identity(msgspec.Struct, frozen=True):
     world: int = 1
     attempt: int = 0
     config: dict[str, Any] = {}
+    cwd: str = ""  # where it was started
+    script: str = ""  # what was started; empty in a notebook or a shell
 
     @property
     def files(self) -> Path:

@@ -58,6 +58,7 @@ def gather(environ: Mapping[str, str], argv: Sequence[str], cwd: Path) -> dict[s
         "cpus": os.cpu_count(),
         "command": redact_command(argv),
         "cwd": str(cwd),
+        "device": _device(),
         "packages": _versions(),
         "variables": redact(kept),
         "git": _git(cwd, environ),
@@ -68,6 +69,15 @@ def _versions() -> dict[str, str]:
     """Versions of the packages this process has loaded."""
     found = {name: getattr(sys.modules[name], "__version__", None) for name in _PACKAGES if name in sys.modules}
     return {name: str(version) for name, version in found.items() if version}
+
+
+def _device() -> str:
+    """What torch would compute on, where it is loaded; asked so that no device is woken up."""
+    accelerator = getattr(sys.modules.get("torch"), "accelerator", None)
+    try:
+        return str(accelerator.current_accelerator() or "cpu") if accelerator is not None else ""
+    except Exception:  # drivers fail in many ways
+        return ""
 
 
 def _git(cwd: Path, environ: Mapping[str, str]) -> dict[str, Any]:

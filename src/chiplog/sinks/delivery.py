@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +275,14 @@ def enrolled(run: Path) -> dict[str, dict[str, Any]]:
         if cursor.service:
             found[cursor.service] = cursor.options or {}
     return found
+
+
+def settled(run: Path, besides: Container[str], patience: float = 10.0) -> None:
+    """Wait until the sinks that keep files of a run are done with them, but for those named, and not for ever."""
+    deadline = time.monotonic() + patience
+    paths = [path for path in (run / layout.CURSORS).glob("*.lease") if path.stem not in besides]
+    while time.monotonic() < deadline and not all(Lease(path).free() for path in paths):
+        time.sleep(0.05)
 
 
 def deliver(run: Path, segment: layout.Segment, sinks: Mapping[str, Sink]) -> Post:

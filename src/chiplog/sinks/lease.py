@@ -44,6 +44,10 @@ class Lease:
             self._path.unlink(missing_ok=True)
         self._held = 0.0
 
+    def free(self) -> bool:
+        """Whether nobody has it."""
+        return not self._path.exists() or self._stale()
+
     def _renew(self) -> bool:
         """Touch the lease if it is still ours."""
         if not self._held or self._holder() != self._me:

@@ -29,6 +29,7 @@ class Service(NamedTuple):
 LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory")
 SERVICES: dict[str, Service] = {
     "aim": Service("aim", ("repo", "experiment", "name")),
+    "mlflow": Service("mlflow", ("experiment", "uri", "prefix", "artifacts", "system")),
     "otel": Service("opentelemetry.proto", ("endpoint",)),
     "prometheus": Service("prometheus_client", ("port", "host", "push", "job", "linger")),
     "trackio": Service("trackio", ("project", "name", "dir")),
@@ -38,7 +39,7 @@ SERVICES: dict[str, Service] = {
     ),
 }
 # What keeps the packages of services from reporting to their makers; for the processes that are only ours.
-QUIET = {"WANDB_ERROR_REPORTING": "false"}
+QUIET = {"WANDB_ERROR_REPORTING": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
 BUILT_IN = (*LOCAL, *SERVICES)
 NONE = "none"
 GROUP, SERVICE_GROUP = "chiplog.sinks", "chiplog.services"  # entry points of other packages

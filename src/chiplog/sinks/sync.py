@@ -77,4 +77,6 @@ def identity_of(run: Path) -> Identity:
         about.tags,
         attempt=ranks[-1].attempt if ranks else 1,
         config=about.config,
+        cwd=str(about.environment.get("cwd", "")),
+        script=str(about.environment.get("script", "")),
     )
