@@ -27,6 +27,7 @@ from tests.faults.harness import wait_for
 
 STARTS = 180  # s that a server may take on a busy machine
 LIVES = 3600  # s after which a forgotten one ends by itself
+NO_JOBS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # a dozen more processes that nothing here needs
 
 
 def free_port() -> int:
@@ -83,7 +84,7 @@ class Server:
                 stderr=log,
                 start_new_session=True,
                 cwd=self.folder,
-                env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONWARNINGS": "ignore"},
+                env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONWARNINGS": "ignore", **NO_JOBS},
             )
         threading.Thread(target=started.wait, daemon=True).start()
         self._tell(**{**about, "pid": started.pid})
