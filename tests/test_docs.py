@@ -79,3 +79,11 @@ def test_decisions_are_short() -> None:
         text = page.read_text()
         assert all(f"**{part}.**" in text for part in ("Context", "Choice", "Price")), page.name
         assert len(text.splitlines()) <= 20, page.name
+
+
+def test_every_guarantee_names_tests_that_exist() -> None:
+    """A promise without the test that holds it is none."""
+    found = re.findall(r"`(test_\w+\.py)::(test_\w+)`", (ROOT / "docs" / "guarantees.md").read_text())
+    assert len(found) > 30
+    for file, test in found:
+        assert f"def {test}(" in (ROOT / "tests" / "faults" / file).read_text(), f"{file}::{test}"
