@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from aim import Run
+from aim.sdk.run import Run
 from aim.sdk.repo_utils import get_repo
 
 from chiplog.core import values
