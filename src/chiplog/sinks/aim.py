@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from aim.sdk.run import Run
 from aim.sdk.repo_utils import get_repo
+from aim.sdk.run import Run
 
 from chiplog.core import values
 from chiplog.core.identity import Identity
