@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from aim import Run
 from aim.sdk.repo_utils import get_repo
+from aim.sdk.run import Run
 
 from chiplog.core import values
 from chiplog.core.identity import Identity
@@ -135,13 +135,10 @@ def _sayable(value: Plain) -> Plain:
 
 
 def _commit(run: Run) -> None:
-    """Wait until the repository has it; a local one would keep the last of it in memory."""
+    """Wait until the server has it; a local repository has handed every value to the system already."""
     repo: Any = run.repo
     if repo.is_remote_repo:
         repo._client.get_queue().wait_for_finish()
-    else:
-        for name in ("meta", "seqs"):
-            repo.request_container(name, run.hash, read_only=False).db.flush_wal()
 
 
 def _float(value: Number) -> float:
