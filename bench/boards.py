@@ -14,8 +14,7 @@ from bench.peers import PEERS, python_of
 from bench.rows import Figure, median, ratio, row
 
 STEPS, ROUNDS = 3000, 5
-MANY = ("tensorboard", "csv", "jsonl")  # on at once; services that keep what they get on this machine belong here too
-OPTIONS: dict[str, dict[str, Any]] = {}  # of those that need some, by name
+MANY = ("wandb", "mlflow", "tensorboard", "csv")  # on at once
 
 # Each prints the CPU microseconds of a step, all threads and the end of the run included, without imports and start.
 _STEPS = f"metrics = {{f'train/metric_{{n}}': 0.1234567 * n + 1e-3 for n in range(10)}}\nSTEPS = {STEPS}\n"
@@ -98,9 +97,10 @@ def sinks() -> Iterator[Figure]:
     """`run.log` of 10 scalars on the caller's thread, one call every 2 ms, with many sinks on, beside none at all."""
     taken: dict[str, list[float]] = {"none": [], "many": []}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        options = {"wandb": {"mode": "offline"}, "mlflow": {"uri": f"sqlite:///{folder}/mlflow.db", "system": False}}
         for number in range(9):
             for name in taken:  # each in a process of its own: sinks of one would share the interpreter of the other
-                wanted = {one: OPTIONS.get(one, {}) for one in MANY} if name == "many" else {"none": {}}
+                wanted = {one: options.get(one, {}) for one in MANY} if name == "many" else {"none": {}}
                 taken[name].append(_told(sys.executable, _PACED, folder, f"{name}-{number}", json.dumps(wanted)))
     yield Figure("log, no sinks", median(taken["none"]), "µs")
     yield Figure(f"log with {', '.join(MANY)}", median(taken["many"]), "µs")
