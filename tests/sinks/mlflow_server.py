@@ -83,7 +83,7 @@ class Server:
                 stderr=log,
                 start_new_session=True,
                 cwd=self.folder,
-                env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONWARNINGS": "ignore"},
+                env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"},
             )
         threading.Thread(target=started.wait, daemon=True).start()
         self._tell(**{**about, "pid": started.pid})
