@@ -224,7 +224,7 @@ def test_a_signal_amid_a_flush_may_end_the_run(tmp_path: Path) -> None:
         assert interrupted.wait() == 0
         assert reference.series(interrupted.run, "i") == list(range(2000 * times))
         assert len(reference.records(interrupted.run, "finish")) == times
-        assert "waited" not in interrupted.said
+        assert "waited" not in interrupted.said, interrupted.said
 
 
 def test_a_run_ends_though_its_background_thread_is_held_up(tmp_path: Path) -> None:

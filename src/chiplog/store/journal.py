@@ -55,7 +55,6 @@ class Journal:
         self._room = TAIL_PLACES
         self._under_way = 0  # records that are just being written
         self._draining = threading.RLock()  # never taken by `append`
-        self._drainer = 0  # the thread that has it
         self.at_disk = False  # the keeper is
         self._turning = threading.RLock()  # from one segment to the next
         self._counting = threading.RLock()
@@ -119,7 +118,7 @@ class Journal:
     @property
     def mine(self) -> bool:
         """Whether this very thread is writing the tail: a signal or a finalizer came in between."""
-        return self._drainer == threading.get_ident()
+        return bool(self._draining._is_owned())  # type: ignore[attr-defined]  # as threading.Condition asks
 
     def tend(self) -> float:
         """The keeper's chore: write the tail, touch and sync the segment, begin the next one."""
@@ -242,7 +241,6 @@ class Journal:
         """Write what waits; true when nothing does. The callers write again themselves once the disk is quick."""
         if not self._draining.acquire(timeout=timeout):
             return False
-        outer, self._drainer = self._drainer, threading.get_ident()
         try:
             quick = self._direct  # with nothing to write, nothing is learnt of the disk
             chunk = 64 << 10  # little at first: it is the test whether the callers may write again
@@ -267,7 +265,6 @@ class Journal:
             self._hand_back(quick)
             return True
         finally:
-            self._drainer = outer
             self._draining.release()
 
     def _drain_at_last(self, timeout: float) -> None:
