@@ -48,7 +48,8 @@ def journal_of(folder: Path, size: int) -> bytes:
         run.log({"loss": 1 / (step + 1), "tokens": step * 16384}, step=step)
         step += 1
     run.finish()
-    return path.read_bytes()
+    # A disk that was slow for a moment leaves an empty line, and then lines are not records.
+    return b"".join(line for line in path.read_bytes().splitlines(keepends=True) if line != b"\n")
 
 
 @pytest.fixture(scope="module")
