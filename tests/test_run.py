@@ -331,7 +331,7 @@ def test_resume_is_a_token_must_or_never(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        ({"sinks": "csvv"}, UnknownSink, ["csvv", "console, csv, jsonl, json, memory"]),
+        ({"sinks": "csvv"}, UnknownSink, ["csvv", "console, csv, jsonl, json, tensorboard, memory"]),
         ({"id": "../x"}, BadSetting, ["../x", "a-z"]),
         ({"id": "Ω"}, BadSetting, ["directory name"]),
         ({"durability": "never"}, BadSetting, ["'process', 'relaxed', 'disk'"]),

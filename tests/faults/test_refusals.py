@@ -91,10 +91,13 @@ def test_writes_that_fail_for_a_moment_lose_nothing(tmp_path: Path, error: str) 
 
 def test_the_last_record_is_written_again_too(tmp_path: Path) -> None:
     """The write of the finish record fails twice: there is a moment more for it."""
-    finish = RECORDS + 3  # after the attempt, the config and the steps
-    under = strace(tmp_path, "write", f"error=EIO:when={finish}..{finish + 1}")
-    with trainer(tmp_path, TRAIN, "process", "write", "-1", under=under, env=NO_GIT) as shaken:
-        assert shaken.wait() == 0
+    wait = "ack(1000)\nwhile not os.path.exists('go'):\n    time.sleep(0.001)\nprint("
+    code = TRAIN.replace("print(", wait, 1)
+    with trainer(tmp_path, code, "process", "write", "-1", env=NO_GIT) as shaken:
+        shaken.until_acked(1000)
+        with failing(shaken, tmp_path, "write", "error=EIO:when=1..2"):
+            (tmp_path / "go").touch()
+            assert shaken.wait() == 0
         assert injected(tmp_path) == 2
         assert rows(shaken.run) == list(range(RECORDS)), shaken.said
         assert chiplog.read(shaken.run).state == "finished", shaken.said

@@ -16,6 +16,7 @@ import pytest
 import chiplog
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
+from chiplog.sinks.delivery import enrol, enrolled
 from tests.faults.harness import trainer, wait_for
 
 pytestmark = pytest.mark.timeout(300)  # a new repository takes seconds to make, and many on a busy machine
@@ -117,8 +118,9 @@ def test_nothing_is_lost_or_doubled_when_everything_is_killed(tmp_path: Path) ->
         _sync(victim.run)
         (found,) = runs(repo)
         assert points(found, "loss") == [(n, float(n)) for n in kept]  # no accepted batch was only in memory
-        about = json.loads(cursor.read_text())
-        cursor.write_text(json.dumps({"service": "aim", "options": about["options"]}))  # as if never noted
+        options = enrolled(victim.run)["aim"]
+        cursor.unlink()  # as if nothing had ever been noted
+        enrol(victim.run, "aim", options)
         _sync(victim.run)
     (found,) = runs(repo)
     assert points(found, "loss") == [(n, float(n)) for n in kept]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -22,8 +23,8 @@ def test_one_holds_it_and_the_other_waits(tmp_path: Path) -> None:
 
 def test_the_lease_of_a_process_that_is_gone_is_taken_over(tmp_path: Path) -> None:
     """At once on the same machine."""
-    pid = os.spawnlp(os.P_NOWAIT, "true", "true")
-    os.waitpid(pid, 0)
+    with subprocess.Popen(["true"]) as gone:
+        pid = gone.pid
     (tmp_path / "csv.lease").write_bytes(msgspec.json.encode(Holder(os.uname().nodename, pid, 1, "gone")))
     assert Lease(tmp_path / "csv.lease").hold()
 

@@ -20,6 +20,7 @@ import chiplog
 from chiplog.cli import main
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
+from chiplog.sinks.delivery import enrol, enrolled
 from tests.faults.harness import trainer, wait_for
 
 
@@ -127,8 +128,9 @@ def test_nothing_is_lost_or_doubled_when_everything_is_killed(tmp_path: Path) ->
         kept = [int(record.step) for record in chiplog.read(victim.run).records("step")]
         assert before < len(kept)
         cursor = victim.run / "cursors" / "trackio.json"
-        about = json.loads(cursor.read_text())
-        cursor.write_text(json.dumps({"service": "trackio", "options": about["options"]}))  # as if never noted
+        options = enrolled(victim.run)["trackio"]
+        cursor.unlink()  # as if nothing had ever been noted
+        enrol(victim.run, "trackio", options)
         assert main(["sync", str(victim.run)]) == 0
     assert steps(tmp_path, project="faults") == [(n, n) for n in kept]
 

@@ -20,6 +20,7 @@ import pytest
 from chiplog.core import records
 from chiplog.core.identity import Identity
 from chiplog.sinks import registry, script
+from chiplog.sinks.delivery import enrol
 from tests.faults.harness import count, trainer, wait_for
 from tests.sinks.wandb_server import Remote, Server
 
@@ -327,8 +328,7 @@ def test_sync_of_a_run_whose_whole_tree_was_killed(server: Server, tmp_path: Pat
         victim.kill_tree()
         for pid in relay_pids(victim.run):
             kill_tree(pid)
-    path = victim.run / "cursors" / "wandb.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "options": {"settings": QUICK}}))
+    enrol(victim.run, "wandb", {"settings": QUICK})
     words = [sys.executable, "-m", "chiplog", "sync", str(victim.run)]
     done = subprocess.run(words, env=environ(server), capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

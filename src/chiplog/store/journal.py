@@ -93,7 +93,12 @@ class Journal:
             self._wake()
 
     def _write_through(self, data: bytes) -> int:
-        fd = os.dup(self._fd)  # by the time of the sync, the next segment may have the number
+        try:
+            fd = os.dup(self._fd)  # by the time of the sync, the next segment may have the number
+        except OSError:  # no descriptor left: then the sync may come a segment late
+            written = os.write(self._fd, data)
+            self._sync(self._fd)
+            return written
         try:
             written = os.write(fd, data)
             self._sync(fd)
