@@ -109,7 +109,7 @@ class Trainer:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self.process.wait(10)
+        self.process.wait(60)  # a write to a busy disk ends first
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

@@ -107,7 +107,7 @@ class Passthrough:
         self.go_on()
         subprocess.run(["umount", "-l", str(self.path)], check=True)
         self._server.terminate()
-        self._server.communicate(timeout=20)
+        self._server.communicate(timeout=60)
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
     for point, server in servers:
         subprocess.run(["umount", "-l", str(point)], check=False)
         server.terminate()
-        server.communicate(timeout=20)
+        server.communicate(timeout=60)
 
 
 def faults(tmp_path: Path, **what: tuple[str, int]) -> None:

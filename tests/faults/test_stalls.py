@@ -96,7 +96,7 @@ def test_a_stalled_disk_costs_the_caller_nothing(passthrough: Passthrough, tmp_p
         wait_for((tmp_path / "dropping").exists, 60, stalled.said)
         wait_for(lambda: time.monotonic() - began > STALL, STALL + 60)
         (tmp_path / "over").touch()
-        wait_for(lambda: "grown" in stalled.said, 10)
+        wait_for(lambda: "grown" in stalled.said, 60)
         passthrough.go_on()
         assert stalled.wait() == 0, stalled.said
         run, logged = behind(stalled, passthrough), stalled.acked
