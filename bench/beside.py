@@ -15,7 +15,7 @@ from bench.workers import workers
 REST = 0.3  # s after a burst: a peer that hands its work to a thread finishes it before the next one is measured
 
 
-def beside(bars: Mapping[str, float], *, rounds: int, calls: int, pause: float = 0.0) -> Iterator[Figure]:
+def beside(bars: Mapping[str, float], *, rounds: int, seconds: float, pause: float = 0.0) -> Iterator[Figure]:
     """What a call of 10 scalars costs with each tracker, and how many times that of chiplog, with these bars."""
     taken: dict[str, list[list[float]]] = {name: [] for name in PEERS}
     with (
@@ -23,11 +23,11 @@ def beside(bars: Mapping[str, float], *, rounds: int, calls: int, pause: float =
         workers(list(PEERS), Path(folder)) as made,
     ):
         for worker in made.values():
-            worker.log(20)  # what happens at the first call only is not the cost of a call
+            worker.log(0)  # what happens at the first call only is not the cost of a call
         for _ in range(rounds):
             for name, worker in made.items():
                 time.sleep(REST)
-                taken[name].append(worker.log(calls, pause=pause))
+                taken[name].append(worker.log(seconds, pause=pause))
     ours = [median(block) for block in taken["chiplog"]]
     for name, blocks in taken.items():
         middle = [median(block) for block in blocks]

@@ -64,7 +64,7 @@ def log() -> Iterator[Figure]:
     yield Figure("  times the floor", ratio(taken, "bare", "floor"), "x", 2.5)
     yield Figure("log with the default rules and a sink", middle["default"], "µs")
     yield Figure("  times the floor", ratio(taken, "default", "floor"), "x", 4.0)
-    yield from beside({"wandb": 40, "tensorboard": 100, "trackio": 5}, rounds=15, calls=100)
+    yield from beside({"wandb": 40, "tensorboard": 100, "trackio": 5}, rounds=15, seconds=0.1)
 
 
 @row
@@ -79,7 +79,7 @@ def log100() -> Iterator[Figure]:
 @row
 def paced() -> Iterator[Figure]:
     """The same 10 scalars, one call every 2 ms, as training does: cold caches."""
-    yield from beside({"wandb": 12, "tensorboard": 4, "trackio": 2}, rounds=15, calls=50, pause=0.002)
+    yield from beside({"wandb": 12, "tensorboard": 4, "trackio": 2}, rounds=15, seconds=0.15, pause=0.002)
 
 
 @row

@@ -60,10 +60,10 @@ class Worker:
             raise SystemExit(f"{self._process.args}: ended.\n{self._errors.read_text()[-2000:]}")
         return json.loads(line)
 
-    def log(self, calls: int, *, values: int = 10, pause: float = 0.0) -> list[float]:
-        """Microseconds of each of so many calls, with a pause before each."""
+    def log(self, seconds: float, *, pause: float = 0.0) -> list[float]:
+        """Microseconds of each call, for so many seconds, with a pause before each; at least 20 calls."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([calls, values, pause]).encode() + b"\n")
+        self._process.stdin.write(json.dumps([seconds, pause]).encode() + b"\n")
         self._process.stdin.flush()
         taken: list[float] = self._told()
         return taken
@@ -100,11 +100,12 @@ def main(name: str, folder: str) -> None:
     log, end = PEERS[name].begin(Path(folder))
     answers.write(b"null\n")
     step = 0
+    metrics = metrics_of(10)
     for order in sys.stdin:
-        calls, values, pause = json.loads(order)
-        metrics = metrics_of(values)
-        taken = []
-        for _ in range(calls):
+        seconds, pause = json.loads(order)
+        taken: list[float] = []
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until or len(taken) < 20:
             if pause:
                 time.sleep(pause)
             began = time.perf_counter_ns()
