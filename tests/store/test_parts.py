@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -167,3 +169,18 @@ def test_exact_is_written_only_where_a_double_is_not_enough() -> None:
         str(2**53 + 1),
         "true",
     ]
+
+
+def test_the_first_look_of_a_process_is_at_the_part(tmp_path: Path) -> None:
+    """A whole part is not taken for a broken one: what it says does not need its segment."""
+    run = chiplog.init("test", sinks="none", dir=tmp_path, compact=False)
+    for step in range(100):
+        run.log({"loss": step / 7}, step=step)
+    run.finish()
+    [segment] = layout.segments(run.dir)
+    assert parts.compact(run.dir, segment)
+    journal = run.dir / "journal" / segment.filename
+    journal.write_bytes(b"\0" * journal.stat().st_size)
+    code = "import chiplog, sys; print(len(chiplog.read(sys.argv[1]).series('loss').values))"
+    done = subprocess.run([sys.executable, "-c", code, str(run.dir)], capture_output=True, text=True, check=True)
+    assert done.stdout == "100\n"

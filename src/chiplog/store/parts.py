@@ -21,6 +21,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chiplog.core import records
@@ -121,7 +122,7 @@ class Part:
                 groups, columns=[*([] if alone else ["name"]), "step", "seq", "value", "exact"]
             )
         if not alone:
-            table = table.filter(pa.compute.equal(table["name"], name))
+            table = table.filter(pc.equal(table["name"], name))
         seqs = table["seq"].to_numpy()
         texts = table["exact"]
         exact: dict[int, str] = {}
@@ -149,7 +150,7 @@ class Part:
         with self._reading():
             table = self._open("rows").read(columns=["kind", "record"])
             if kind is not None:
-                table = table.filter(pa.compute.equal(table["kind"], kind))
+                table = table.filter(pc.equal(table["kind"], kind))
             return [records.decode(line.encode()) for line in table["record"].to_pylist()]
 
     def spans(self) -> list[Span]:
