@@ -35,6 +35,7 @@ def main() -> int:
         titles={},
         rows={},
     )
+    args.output.parent.mkdir(parents=True, exist_ok=True)
     for name in wanted:
         began = time.monotonic()
         result.titles[name] = (ROWS[name].__doc__ or name).splitlines()[0]
@@ -44,8 +45,7 @@ def main() -> int:
             result.rows[name].append(figure)
             print(f"  {line(figure)}", flush=True)
         print(f"  ({time.monotonic() - began:.0f} s)", flush=True)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(result.plain(), indent=2) + "\n")
+        args.output.write_text(json.dumps(result.plain(), indent=2) + "\n")  # what is measured is not lost to ^C
     if {"log", "paced"} <= result.rows.keys():
         args.output.with_suffix(".svg").write_text(picture(result))
     figures = [figure for row in result.rows.values() for figure in row]
