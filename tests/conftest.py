@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from chiplog.core import notes, run
+
+# A background job may have been started with SIGINT ignored, and would hand that on to everything it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,10 @@ def check(line: bytes) -> dict[str, Any] | None:
     seal = SEAL.fullmatch(line, at) if at >= 0 else None
     if seal is None or zlib.crc32(line[:at]) != int(seal[1]):
         return None
-    record: dict[str, Any] = json.loads(line)
+    try:
+        record: dict[str, Any] = json.loads(line)
+    except ValueError:  # the CRC of nothing is 0: `,"crc":0}`
+        return None
     return record
 
 
