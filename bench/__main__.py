@@ -28,7 +28,7 @@ def main() -> int:
     result = Result(
         about={
             "date": time.strftime("%Y-%m-%d"),
-            "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.release()}",
+            "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
             "python": platform.python_version(),
             "versions": sorted({package for peer in PEERS.values() for package in peer.packages}),
         },
