@@ -195,6 +195,21 @@ def test_two_relays_of_one_run_do_not_get_in_each_others_way(tmp_path: Path, boa
     assert boat.cargo == EXPECTED
 
 
+def test_a_relay_that_cannot_be_started_costs_no_run(
+    tmp_path: Path, boat: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Training goes on, it is said, and the journal has everything."""
+    folder = tmp_path / "runs" / "test" / "run"
+    folder.mkdir(parents=True)
+    (folder / "cursors").write_text("in the way")
+    run = begin(tmp_path, boat)
+    log(run)
+    done = run.finish(timeout=5)
+    assert "chiplog sync" in done.missing["boat"]
+    assert "the relay process cannot be started" in capfd.readouterr().err
+    assert len(chiplog.read(run.dir).series("loss").values) == 50
+
+
 def test_options_with_secrets_do_not_stay_on_disk(tmp_path: Path, boat: Any) -> None:
     """They travel in a file that the relay deletes; never in the arguments of a process."""
     run = begin(tmp_path, boat)

@@ -68,8 +68,6 @@ class Relay:
         self._base = run / layout.RELAY / stream
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
-        for name, options in services.items():
-            enrol(run, name, options)
         self._start()
 
     def beside(self, post: Post | None) -> Post:
@@ -139,6 +137,8 @@ class Relay:
     def _start(self) -> None:
         self._started = time.monotonic()
         try:
+            for name, options in self._orders.services.items():
+                enrol(self._run, name, options)
             make_dir(self._base.parent)
             orders = self._base.with_name(f"{self._base.name}.orders")
             write_whole(orders, msgspec.json.encode(self._orders))
