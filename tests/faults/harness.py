@@ -36,6 +36,17 @@ def init(**more):
 
 # A trainer that hangs says where, and ends.
 WATCHED = f"import faulthandler; faulthandler.dump_traceback_later({PATIENCE // 3}, exit=True)\n"
+# Logs at 1 kHz until the file `stop` is there.
+STEADY = """
+run = init()
+n = 0
+while not os.path.exists("stop"):
+    run.log({"i": n}, step=n)
+    ack(n)
+    n += 1
+    time.sleep(0.001)
+"""
+
 # The last words of a trainer whose loss is to be checked.
 COUNTED = """
 run.finish()

@@ -13,7 +13,7 @@ import pytest
 import chiplog
 
 from . import reference
-from .harness import COUNTED, FULL, PATIENCE, Trainer, trainer, wait_for
+from .harness import COUNTED, FULL, PATIENCE, STEADY, Trainer, trainer, wait_for
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 
@@ -141,17 +141,6 @@ def test_a_file_size_limit_does_not_stop_training(tmp_path: Path, limit: int) ->
         damage = chiplog.read(full.run).damage
         assert [(one.start, one.end) for one in damage] == reference.damage(full.run)
         assert len(damage) <= 1
-
-
-STEADY = """
-run = init()
-n = 0
-while not os.path.exists("stop"):
-    run.log({"i": n}, step=n)
-    ack(n)
-    n += 1
-    time.sleep(0.001)
-"""
 
 
 def stop(steady: Trainer, folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import chiplog
 
 from . import reference
-from .harness import FULL, PATIENCE, trainer, wait_for
+from .harness import FULL, PATIENCE, STEADY, trainer, wait_for
 from .injection import NO_GIT, RECORDS, SEGMENTS, TRAIN, failing, injected, rows, segments, segments_of, strace
 
 pytestmark = pytest.mark.timeout(PATIENCE)
@@ -156,16 +156,7 @@ def test_a_process_without_descriptors_goes_on_in_the_old_segment(tmp_path: Path
 @pytest.mark.parametrize("error", ["EROFS", "EIO"])
 def test_a_disk_that_refuses_for_a_while_is_written_again(tmp_path: Path, error: str) -> None:
     """Refused until a message came and 200 records more, then let go: all of them are there without anybody's help."""
-    code = """
-    run = init()
-    n = 0
-    while not os.path.exists("stop"):
-        run.log({"i": n}, step=n)
-        ack(n)
-        n += 1
-        time.sleep(0.001)
-    """
-    with trainer(tmp_path, code) as steady:
+    with trainer(tmp_path, STEADY) as steady:
         steady.until_acked(50)
         with failing(steady, tmp_path, "write", f"error={error}:when=1+"):
             wait_for(lambda: "cannot write" in steady.said, 30)

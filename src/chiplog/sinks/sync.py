@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chiplog.core.identity import Identity
+from chiplog.core.texts import words
 from chiplog.sinks import registry
 from chiplog.sinks.delivery import POLL, Courier
 from chiplog.store import layout, manifest
@@ -31,7 +32,7 @@ class Sync:
             try:
                 sink = registry.open_named(name, options, identity, environ)
             except Exception as error:  # the packages of services raise all sorts of things when they are imported
-                self._failed[name] = f"{type(error).__name__}: {error}"
+                self._failed[name] = words(error)
             else:
                 self._couriers.append(Courier(name, sink, run, Segment(identity.rank, identity.attempt, 0)))
 
