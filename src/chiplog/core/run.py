@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
@@ -26,12 +26,13 @@ from chiplog.core.ending import Delivery, ending
 from chiplog.core.errors import UnknownSink
 from chiplog.core.files import Files
 from chiplog.core.identity import Identity
+from chiplog.core.intake import WIDEST, Intake, batches, pieces
 from chiplog.core.keeper import Chore, Keeper
 from chiplog.core.live import Live, Summary
-from chiplog.core.media import Image, Media
+from chiplog.core.media import Image
 from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
 from chiplog.core.records import Record, Row, Step
-from chiplog.core.redact import hide, redact, redact_text, redact_words
+from chiplog.core.redact import hide, redact, redact_words
 from chiplog.core.spans import NoSpan, Span, Tracer
 from chiplog.core.steps import OneStep, walk
 from chiplog.core.texts import cut
@@ -40,8 +41,6 @@ from chiplog.core.values import NUMBERS
 T = TypeVar("T")
 
 SPANS_EVERY = 0.5  # s
-WIDEST = 5000  # metrics to a record; a wider row becomes several records of the same step
-TABLE_BYTES = 1 << 20  # about the size of a table's record
 POLL_DEVICE = 0.02  # s between looks at values that are still on a device
 
 current: Run | None = None  # what `chiplog.log` writes to
@@ -93,6 +92,13 @@ class Run:
         self._tracer = Tracer()
         self._files = Files(identity, self.write)
         self._alarm = Alarm(self.write, self._failed)
+        self._intake = Intake(
+            identity.id,
+            write=self.write,
+            image=self._keep_image,
+            waiting=waiting,
+            wake=_nothing if keeper is None else keeper.wake,
+        )
         self._set_summary: dict[str, Any] = {}
         self._finished: Delivery | None = None
         self._finishing = threading.RLock()
@@ -132,7 +138,7 @@ class Run:
             elif self._inert:  # nothing is asked of a value that nobody will keep
                 row = {name: value for name, value in metrics.items() if type(value) in NUMBERS}
             else:
-                row = self._sort(metrics, step)
+                row = self._intake.sort(metrics, step)
                 if not row:
                     return row
             return self._write_row(row, step, auto)
@@ -150,7 +156,7 @@ class Run:
         if len(row) <= WIDEST:
             self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row, auto))  # type: ignore[arg-type]
         else:
-            for piece in _pieces(row):
+            for piece in pieces(row):
                 self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, piece, auto))  # type: ignore[arg-type]
         self._judge(row, step)
         return row.copy()
@@ -159,11 +165,11 @@ class Run:
         """Record an evaluation; its numbers are the series `eval/…`."""
         try:
             step = self._joined(step)
-            row = self._sort(
+            row = self._intake.sort(
                 {records.in_group("eval", values.name(name)): value for name, value in metrics.items()}, step
             )
             short: dict[str, Any] = {name.removeprefix("eval/"): value for name, value in row.items()}
-            for piece in _pieces(short):
+            for piece in pieces(short):
                 self.write(records.Eval, step=step, metrics=piece)
             self._judge(row, step)
             return short
@@ -180,16 +186,8 @@ class Run:
     def table(self, name: str, rows: Any, step: int | float | None = None) -> None:
         """Append rows (mappings, or a data frame) to a named table."""
         try:
-            if hasattr(rows, "to_dicts"):  # polars
-                rows = rows.to_dicts()
-            elif hasattr(rows, "to_dict") and hasattr(rows, "columns"):  # pandas
-                rows = rows.to_dict("records")
             step = self._joined(step)
-            plain = (
-                hide(values.plain(row if isinstance(row, Mapping) else {"value": row}))
-                for row in ([rows] if isinstance(rows, Mapping) else rows)
-            )
-            for batch in _batches(plain):
+            for batch in batches(rows):
                 self.write(records.Table, name=values.name(name), rows=batch, step=step)
         except Exception as error:
             self._failed("table", error)
@@ -489,32 +487,11 @@ class Run:
         self._append(record)
         return record
 
-    def _sort(self, metrics: Mapping[str, Any], step: int | float) -> Row:
-        """The numbers of a row; what else is in it goes its own way."""
-        waiting = self._waiting
-        found = values.sort(metrics, waiting.holds if waiting is not None else _never)
-        if found.later and waiting is not None:
-            waiting.add(step, found.later)
-            if self._keeper is not None:
-                self._keeper.wake()
-        for name, media in found.media.items():
-            self._write_media(name, media, step)
-        for name, value in found.texts.items():
-            text = redact_text(value)
-            notes.once(
-                f"no number {self.id} {name}",
-                f"{name!r} is no number ({cut(text, 60)!r}); it is kept as text, the rest as it is",
-            )
-            self.write(records.Text, name=name, text=text, step=step)
-        return found.row
-
-    def _write_media(self, name: str, value: Media, step: int | float) -> None:
-        if not isinstance(value, Image):
-            self.write(value.kind, name=name, step=step, **value.fields())
-        elif self._inert:
+    def _keep_image(self, name: str, image: Image, step: int | float) -> None:
+        if self._inert:
             self._refuse()
         else:
-            self._files.image(name, value, step)
+            self._files.image(name, image, step)
 
     def _joined(self, step: int | float | None) -> int | float:
         if step is None:
@@ -615,33 +592,9 @@ def inert(
     return run
 
 
-def _pieces(row: Row) -> Iterator[Row]:
-    """A row in pieces that fit into a line."""
-    if len(row) <= WIDEST:
-        yield row
-        return
-    items = iter(row.items())
-    while piece := dict(islice(items, WIDEST)):
-        yield piece
-
-
-def _batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """Rows of a table in batches that fit into a line."""
-    batch: list[Any] = []
-    size = 0
-    for row in rows:
-        batch.append(row)
-        size += len(msgspec.json.encode(row))
-        if size > TABLE_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
 def _nowhere(_: Record) -> None:
     pass
 
 
-def _never(_: Any) -> bool:
-    return False
+def _nothing() -> None:
+    pass
