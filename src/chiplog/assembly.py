@@ -30,7 +30,7 @@ from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.runtime import ranks as ranks_
-from chiplog.store import disks, journal, layout, manifest, process
+from chiplog.store import baselines, disks, journal, layout, manifest, process
 from chiplog.store.manifest import Manifest
 from chiplog.version import VERSION
 
@@ -281,10 +281,15 @@ def _default_stages(chosen: Settings) -> list[Stage]:
 def _default_rules(chosen: Settings) -> list[Rule]:
     if not chosen.alerts:
         return []
-    from chiplog.metrics.alerts import NonFinite, Spike, Watch
+    from chiplog.metrics.alerts import Oddities
 
-    watch = Watch()
-    return [NonFinite(watch), Spike(watch)]
+    if chosen.alerts != "all":
+        return [Oddities()]
+    from chiplog.metrics.limits import Limit, Throttled
+    from chiplog.metrics.pace import Slowdown, Stall
+    from chiplog.metrics.trends import Trend
+
+    return [Oddities(), Trend(), Slowdown(), Stall(), Throttled(), *Limit.defaults()]
 
 
 def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -346,8 +351,11 @@ def _open(
         rules=rules,
         waiting=Pending(),
         reread=lambda: _stored(path),
+        remember=lambda state: baselines.save(path, identity.rank, state),
         strict=chosen.strict,
     )
+    if segment.attempt > 1 and not attached:
+        made.recall(baselines.load(path, identity.rank))
     pid = os.getpid()
     made.write(
         records.Attempt,

@@ -2,38 +2,87 @@
 
 from __future__ import annotations
 
+import json
 import random
+from math import inf, nan
 
-from chiplog.metrics.alerts import NonFinite, Spike
+from chiplog.metrics.alerts import Oddities
+
+
+def findings(rule, values, name="train/loss"):
+    """The steps at which a rule found something, with what it was."""
+    found = ((step, rule({name: value}, step)) for step, value in enumerate(values))
+    return [(step, finding.rule) for step, finding in found if finding is not None]
+
+
+def noisy(count: int, middle: float = 2.0, spread: float = 0.05) -> list[float]:
+    noise = random.Random(0)
+    return [middle + noise.gauss(0, spread) for _ in range(count)]
 
 
 def test_nan_is_found_once_until_it_has_been_finite_again() -> None:
     """A loss that stays NaN is one alert."""
-    rule = NonFinite()
-    nan = float("nan")
-    found = [rule({"train/loss": value}, step) for step, value in enumerate([1.0, nan, nan, 1.0, nan])]
-    assert [finding is not None for finding in found] == [False, True, False, False, True]
+    assert findings(Oddities(), [1.0, nan, nan, 1.0, nan]) == [(1, "non-finite"), (4, "non-finite")]
+
+
+def test_both_infinities_are_found() -> None:
+    """Also from below, and as the first value of all."""
+    assert findings(Oddities(), [-inf, 1.0, inf]) == [(0, "non-finite"), (2, "non-finite")]
 
 
 def test_only_losses_and_gradient_norms_are_watched() -> None:
     """An infinite accuracy is somebody else's business."""
-    rule = NonFinite()
-    assert rule({"train/acc": float("inf"), "tokens": 5}, 0) is None
-    assert rule({"eval/loss": float("inf")}, 0) is not None
+    rule = Oddities()
+    assert rule({"train/acc": inf, "tokens": 5}, 0) is None
+    assert rule({"eval/loss": inf}, 0) is not None
 
 
 def test_a_spike_is_found_against_the_median_of_the_past() -> None:
-    """With the evidence; and not again while it cools down."""
-    noise = random.Random(0)
-    rule = Spike()
-    for step in range(200):
-        assert rule({"train/loss": 2.0 + noise.gauss(0, 0.05)}, step) is None
-    finding = rule({"train/loss": 9.0}, 200)
-    assert finding is not None and finding.evidence["step"] == 200 and len(finding.evidence["past"]) == 20
+    """With the evidence, the batch among it; and not again while it cools down."""
+    rule = Oddities()
+    assert findings(rule, noisy(200)) == []
+    finding = rule({"train/loss": 9.0, "train/batch_id": 4711}, 200)
+    assert finding is not None and finding.rule == "spike"
+    assert finding.evidence["step"] == 200 and finding.evidence["value"] == 9.0
+    assert len(finding.evidence["past"]) == 20 and 9.0 not in finding.evidence["past"]
+    assert finding.evidence["train/batch_id"] == 4711
     assert rule({"train/loss": 9.0}, 201) is None
+
+
+def test_a_spike_is_judged_by_the_window_as_it_is_now() -> None:
+    """The threshold of 32 values ago only says what is worth a look: eight deviations are always found."""
+    for length in range(140, 172):
+        values = noisy(length)
+        window = sorted(values[-128:])
+        middle = window[64]
+        deviation = sorted(abs(value - middle) for value in window)[64]
+        assert findings(Oddities(), [*values, middle + 8 * deviation]) == [(length, "spike")]
+        assert findings(Oddities(), [*values, middle + 7 * deviation]) == []
 
 
 def test_a_falling_loss_is_no_spike() -> None:
     """The steep start of a run gives no false alarm."""
-    rule = Spike()
-    assert all(rule({"train/loss": 10 / (step + 1)}, step) is None for step in range(500))
+    assert findings(Oddities(), (10 / (step + 1) for step in range(500))) == []
+
+
+def test_nan_does_not_poison_the_past() -> None:
+    """A spike after a hundred NaN is found as before them."""
+    assert findings(Oddities(), [*noisy(100), *[nan] * 100, 9.0]) == [(100, "non-finite"), (200, "spike")]
+
+
+def test_a_gradient_norm_may_triple() -> None:
+    """Its long tail is no alarm; growing by a third every step is."""
+    noise = random.Random(1)
+    norms = [noise.lognormvariate(0, 0.3) for _ in range(2000)]
+    assert findings(Oddities(), norms, "train/grad_norm") == []
+    assert findings(Oddities(), [0.1 * 1.3**step for step in range(30)], "train/grad_norm")[0][1] == "spike"
+
+
+def test_what_was_known_survives_a_restart() -> None:
+    """The state is plain JSON, and a rule that begins with it finds the spike that a new one could not."""
+    before = Oddities()
+    findings(before, noisy(100))
+    after = Oddities()
+    after.restore(json.loads(json.dumps(before.state())))
+    assert after({"train/loss": 9.0}, 100) is not None
+    assert Oddities()({"train/loss": 9.0}, 100) is None

@@ -26,7 +26,7 @@ class Alarm:
             title=redact_text(cut(finding.title, 1000)),
             level=finding.level,
             text=redact_text(cut(finding.text)),
-            rule=rule,
+            rule=finding.rule or rule,
             step=step,
             evidence=hide(values.plain(finding.evidence)),
         )

@@ -23,10 +23,16 @@ class Finding(msgspec.Struct, frozen=True):
     level: str = "warn"
     text: str = ""
     evidence: Mapping[str, Any] = {}
+    rule: str = ""  # who found it; the rule's own name where it does not say
 
 
 class Rule(Protocol):
-    """Looks at a finished row, on the caller's thread; may find one thing worth an alert."""
+    """Looks at a finished row, on the caller's thread; may find one thing worth an alert. The numbers of an event are
+    a row too.
+
+    A rule may have more: `events`, names whose data `event(data, step)` gets whole; `tick()`, asked in the background
+    also when no row comes; `state()` and `restore(state)`, plain data that the next attempt begins with.
+    """
 
     def __call__(self, row: Row, step: int | float) -> Finding | None: ...
 

@@ -33,6 +33,7 @@ from chiplog.core.media import Image
 from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
 from chiplog.core.records import Record, Row, Step
 from chiplog.core.redact import hide, redact, redact_words
+from chiplog.core.rules import Memory, Rules
 from chiplog.core.spans import NoSpan, Span, Tracer
 from chiplog.core.steps import OneStep, walk
 from chiplog.core.texts import cut
@@ -41,6 +42,7 @@ from chiplog.core.values import NUMBERS
 T = TypeVar("T")
 
 SPANS_EVERY = 0.5  # s
+REMEMBER = 30.0  # s between two times that what rules know is written down
 POLL_DEVICE = 0.02  # s between looks at values that are still on a device
 
 current: Run | None = None  # what `chiplog.log` writes to
@@ -72,6 +74,7 @@ class Run:
         waiting: Waiting | None = None,
         post: Post | None = None,
         reread: Callable[[], Any] | None = None,
+        remember: Callable[[Mapping[str, Any]], None] | None = None,
         strict: bool = False,
     ) -> None:
         self.identity = identity
@@ -84,7 +87,6 @@ class Run:
         self._auto: Iterator[int] | None = count()
         self._keeper = keeper
         self._stages = tuple(stages)
-        self._rules = tuple(rules)
         self._waiting = waiting
         self.post = post
         self._reread = reread
@@ -92,6 +94,11 @@ class Run:
         self._tracer = Tracer()
         self._files = Files(identity, self.write)
         self._alarm = Alarm(self.write, self._failed)
+        self._rules = Rules(rules, self._alarm.ring, self._failed)
+        self._judge = self._rules.look if rules else None
+        self._memory = Memory((*stages, *rules))
+        self._remember = remember
+        self._remembered = 0.0
         self._intake = Intake(
             identity.id,
             write=self.write,
@@ -102,7 +109,8 @@ class Run:
         self._set_summary: dict[str, Any] = {}
         self._finished: Delivery | None = None
         self._finishing = threading.RLock()
-        self._bare = journal is not None and not self._stages and not self._rules  # nothing between row and journal
+        # Nothing between row and journal, also nothing that rules remember of an attempt before.
+        self._plain = journal is not None and not self._stages
         self._inert = journal is None
         self._inert_reason = ""
         self._before_finish: list[Callable[[], None]] = []
@@ -132,8 +140,10 @@ class Run:
             self._tracer.step = step
             if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
                 row = metrics.copy()
-                if self._bare and len(row) <= WIDEST:
+                if self._plain and len(row) <= WIDEST:
                     self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row, auto))
+                    if self._judge is not None:
+                        self._judge(row, step)
                     return metrics  # the copy may still wait to be written, and is nobody else's
             elif self._inert:  # nothing is asked of a value that nobody will keep
                 row = {name: value for name, value in metrics.items() if type(value) in NUMBERS}
@@ -148,6 +158,9 @@ class Run:
     def _write_row(self, row: Row, step: int | float, auto: bool = False) -> Row:
         if self._inert:
             return self._refuse(row)
+        if self._memory.pending:
+            self._memory.begin(step)
+            self._plain = not self._stages
         for stage in self._stages:
             try:
                 row = stage(row, step) or row
@@ -158,7 +171,7 @@ class Run:
         else:
             for piece in pieces(row):
                 self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, piece, auto))  # type: ignore[arg-type]
-        self._judge(row, step)
+        self._rules.look(row, step)
         return row.copy()
 
     def eval(self, metrics: Mapping[str, Any], step: int | float | None = None) -> Row:
@@ -171,7 +184,7 @@ class Run:
             short: dict[str, Any] = {name.removeprefix("eval/"): value for name, value in row.items()}
             for piece in pieces(short):
                 self.write(records.Eval, step=step, metrics=piece)
-            self._judge(row, step)
+            self._rules.look(row, step)
             return short
         except Exception as error:
             return self._failed("eval", error)
@@ -179,7 +192,11 @@ class Run:
     def event(self, name: str, /, step: int | float | None = None, **data: Any) -> None:
         """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350)` is `gpu/0/power`."""
         try:
-            self.write(records.Event, name=values.name(name), data=hide(values.plain(data)), step=self._joined(step))
+            step = self._joined(step)
+            record = self.write(records.Event, name=values.name(name), data=hide(values.plain(data)), step=step)
+            if self._rules and isinstance(record, records.Event):
+                self._rules.hear(record.name, record.data, step)
+                self._rules.look(dict(records.points(record)), step)
         except Exception as error:
             self._failed("event", error)
 
@@ -382,6 +399,7 @@ class Run:
             """All that needs the disk. The keeper does it: nobody else may wait for one that does not answer."""
             try:
                 journal.flush(timeout=left())
+                self._attempt(self._tend_memory)
                 self._write_end(state, reason, left())
                 if self.post is not None:
                     undelivered.update(self.post.close(deadline - time.monotonic() - 0.2))
@@ -461,8 +479,12 @@ class Run:
     def tend(self) -> float:
         """What the run wants done in the background: spans, device values, the wall clock."""
         self._tend_spans()
+        self._rules.tick(self._tracer.step)
         if (jump := self._clock.jump()) is not None:
             self.write(records.Clock, wall=jump[0], jump=jump[1])
+        if time.monotonic() > self._remembered + REMEMBER:
+            self._remembered = time.monotonic()
+            self._tend_memory()
         return self._tend_device()
 
     def _tend_spans(self) -> None:
@@ -507,13 +529,14 @@ class Run:
             return self._tracer.step
         return int(number) if isinstance(number, bool) else number
 
-    def _judge(self, row: Row, step: int | float) -> None:
-        for rule in self._rules:
-            try:
-                if (finding := rule(row, step)) is not None:
-                    self._alarm.ring(finding, getattr(rule, "name", type(rule).__name__), step)
-            except Exception as error:
-                self._failed(f"rule {getattr(rule, 'name', type(rule).__name__)}", error)
+    def recall(self, saved: Mapping[str, Any]) -> None:
+        """Begin with what the stages and rules of the attempt before knew, if this one goes on behind it."""
+        self._memory.expect(saved)
+        self._plain = self._plain and not self._memory.pending
+
+    def _tend_memory(self) -> None:
+        if self._remember is not None and self._memory and self._auto is None:
+            self._remember(self._memory.state(self._tracer.step))
 
     def _wait_for_device(self, deadline: float) -> None:
         while self._waiting and time.monotonic() < deadline and self._tend_device() < SPANS_EVERY:
@@ -572,7 +595,7 @@ class Run:
 
     def _end(self, reason: str) -> None:
         """Keep nothing from here on, and say why when asked to."""
-        self._inert, self._bare, self._inert_reason = True, False, reason
+        self._inert, self._plain, self._inert_reason = True, False, reason
 
     def _let_go(self) -> None:
         global current, previous

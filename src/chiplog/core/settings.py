@@ -37,7 +37,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strict: bool = False  # mistakes in `log` raise instead of being reported
     mode: Literal["enabled", "disabled"] = "enabled"
     smooth: float | None = None  # 0..1: adds smoothed/… for the losses
-    alerts: bool = True  # the default rules: NaN, infinities and spikes of losses and gradient norms
+    # True: NaN, infinities and spikes of losses and gradient norms; "all": trend, pace, stalls, router, throttling too
+    alerts: bool | Literal["all"] = True
     compact: bool = True  # `finish` starts the compaction of the journal in a process of its own
     config: dict[str, Any] = {}
 

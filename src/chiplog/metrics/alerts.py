@@ -1,11 +1,13 @@
-"""The rules that are on by default: a loss or gradient norm that is no number any more, or far from where it was."""
+"""The rules that are on by default: a loss or gradient norm that is no number any more, or far above its own past."""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from math import inf
+from typing import Any
 
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
@@ -13,25 +15,25 @@ from chiplog.core.records import Row
 WATCHED = ("loss", "grad_norm", "*/loss", "*/grad_norm")
 WINDOW = 128  # finite values a spike is judged by
 WARM_UP = 16  # values before the first judgement
-REFRESH = 32  # values between two looks at the median
-DEVIATIONS = 10.0  # of the median absolute deviation
-COOL_DOWN = 100  # rows after an alert before the next one of the same series
+REFRESH = 32  # values between two looks at the window, which cost more than all the rest
+SUSPECT = 4.0  # times the distance of the nearer quartile at the last look: worth a look at the window as it is now
+DEVIATIONS = 7.5  # times the median absolute deviation of the window, from its median: a spike
+LEAST = 1e-3  # of the median, the least deviation: a curve without noise is not all spikes
+GRADIENTS = 4.0  # times the median, at least, for a gradient norm: those have long tails
+COOL_DOWN = 100  # steps after a spike in which the next one of the same series is not told
 EVIDENCE = 20  # values shown with an alert
+LARGEST = sys.float_info.max
 
 
 class Watch:
-    """The watched names of the rows that have been seen; one set comparison a row finds them, for all rules."""
+    """The watched names of the rows that have been seen; one set comparison a row finds them."""
 
-    def __init__(self, patterns: tuple[str, ...] = WATCHED) -> None:
-        self._patterns = patterns
+    def __init__(self, patterns: Iterable[str] = WATCHED) -> None:
+        self._patterns = tuple(patterns)
         self._seen: set[str] = set()
-        self._last: Row | None = None
         self.names: list[str] = []
 
     def look(self, row: Row) -> list[str]:
-        if row is self._last:
-            return self.names
-        self._last = row
         if not self._seen.issuperset(row):
             for name in row:
                 if name not in self._seen:
@@ -41,38 +43,14 @@ class Watch:
         return self.names
 
 
-class NonFinite:
-    """Alerts when a watched value becomes NaN or infinite; once, until it has been finite again."""
+class Oddities:
+    """Alerts when a watched value becomes NaN or infinite, once until it has been finite again; and when it spikes.
 
-    name = "non-finite"
+    A spike is 7.5 median absolute deviations above the median of the last 128 finite values, itself excluded. They are
+    looked at when a value is suspect by a threshold of 32 values ago, so that a usual row costs two comparisons.
+    """
 
-    def __init__(self, watch: Watch | None = None) -> None:
-        self._watch = watch or Watch()
-        self._bad: set[str] = set()
-
-    def __call__(self, row: Row, step: int | float) -> Finding | None:
-        for name in self._watch.look(row):
-            value = row.get(name)
-            if value is None:
-                continue
-            if value - value == 0:
-                if self._bad:
-                    self._bad.discard(name)
-            elif name not in self._bad:
-                self._bad.add(name)
-                return Finding(
-                    f"{name} is {value}",
-                    "error",
-                    f"at step {step}",
-                    {"name": name, "step": step, "value": value},
-                )
-        return None
-
-
-class Spike:
-    """Alerts when a watched value is far above the median of its finite past, by the past's own deviation (MAD)."""
-
-    name = "spike"
+    name = "oddities"
 
     def __init__(self, watch: Watch | None = None) -> None:
         self._watch = watch or Watch()
@@ -87,26 +65,51 @@ class Spike:
             past = self._past.get(name)
             if past is None:
                 past = self._past[name] = _Past()
-            if past.quiet:
-                past.quiet -= 1
-            elif past.limit < value < inf and found is None:
-                past.quiet = COOL_DOWN
-                evidence = {
-                    "name": name,
-                    "step": step,
-                    "value": value,
-                    "limit": past.limit,
-                    "past": list(past.values)[-EVIDENCE:],
-                }
-                found = Finding(
-                    f"{name} spikes: {value:.4g}",
-                    "warn",
-                    f"at step {step}, {past.middle:.4g} before",
-                    evidence,
-                )
-            if value - value == 0:
-                past.add(value)
+            if -LARGEST <= value <= past.suspect:
+                past.bad = False
+                past.values.append(value)
+                past.due -= 1
+                if past.due <= 0:
+                    past.refresh()
+            else:
+                found = found or _judge(name, value, past, row, step)
         return found
+
+    def state(self) -> dict[str, Any]:
+        return {
+            name: {"values": list(past.values), "bad": past.bad, "told": past.told if past.told > -inf else None}
+            for name, past in self._past.items()
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for name, saved in state.items():
+            told = -inf if saved["told"] is None else saved["told"]
+            self._past[name] = _Past(saved["values"], saved["bad"], told)
+
+
+def _judge(name: str, value: float, past: _Past, row: Row, step: int | float) -> Finding | None:
+    """What there is to say about a value that is not finite, or suspect."""
+    if value - value != 0:
+        told, past.bad = past.bad, True
+        shown = evidence(name, value, past.values, row, step)
+        return None if told else Finding(f"{name} is {value}", "error", f"at step {step}", shown, "non-finite")
+    middle, spread = centre(past.values)
+    limit = middle + DEVIATIONS * max(spread, LEAST * abs(middle), 1e-12)
+    if name.endswith("grad_norm"):
+        limit = max(limit, GRADIENTS * middle)
+    shown = {**evidence(name, value, past.values, row, step), "limit": limit}
+    past.bad = False
+    past.values.append(value)
+    past.due -= 1
+    if value <= limit or past.cooling(step):
+        return None
+    return Finding(f"{name} spikes: {value:.4g}", "warn", f"at step {step}, {middle:.4g} before", shown, "spike")
+
+
+def evidence(name: str, value: float, past: Iterable[float], row: Row, step: int | float) -> dict[str, Any]:
+    """What a person wants to see beside an alert: the value, what came before, and which batch it was if logged."""
+    batch = {other: row[other] for other in row if "batch_id" in str(other)}
+    return {"name": name, "step": step, "value": value, "past": list(past)[-EVIDENCE:], **batch}
 
 
 def median(values: Iterable[float]) -> float:
@@ -115,21 +118,39 @@ def median(values: Iterable[float]) -> float:
     return ordered[len(ordered) // 2]
 
 
+def centre(values: Iterable[float]) -> tuple[float, float]:
+    """The median of some values, and the median of their distances from it."""
+    values = list(values)
+    middle = median(values)
+    return middle, median([abs(value - middle) for value in values])
+
+
 class _Past:
-    __slots__ = ("due", "limit", "middle", "quiet", "values")
+    """The last finite values of a series, and from where on the next is suspect."""
 
-    def __init__(self) -> None:
-        self.values: deque[float] = deque(maxlen=WINDOW)
-        self.limit = inf
-        self.middle = 0.0
-        self.due = WARM_UP
-        self.quiet = 0
+    __slots__ = ("bad", "due", "suspect", "told", "values")
 
-    def add(self, value: float) -> None:
-        self.values.append(value)
-        self.due -= 1
+    def __init__(self, values: Iterable[float] = (), bad: bool = False, told: int | float = -inf) -> None:
+        self.values: deque[float] = deque(values, WINDOW)
+        self.suspect = LARGEST
+        self.due = WARM_UP - len(self.values)
+        self.bad = bad  # not finite, and told so
+        self.told = told  # the step of the last spike that was told
         if self.due <= 0:
-            self.due = REFRESH
-            self.middle = median(self.values)
-            spread = median(abs(value - self.middle) for value in self.values)
-            self.limit = self.middle + DEVIATIONS * max(spread, 0.01 * abs(self.middle), 1e-12)
+            self.refresh()
+
+    def refresh(self) -> None:
+        ordered = sorted(self.values)
+        size = len(ordered)
+        falling = self.values[-1] <= ordered[size // 4]  # perhaps; then this look is soon out of date
+        self.due = REFRESH // 4 if falling else REFRESH
+        middle = ordered[size // 2]
+        spread = min(middle - ordered[size // 4], ordered[size * 3 // 4] - middle)
+        self.suspect = middle + SUSPECT * max(spread, LEAST * abs(middle), 1e-12)
+
+    def cooling(self, step: int | float) -> bool:
+        """Whether a spike was told a moment ago; if not, this one is."""
+        if 0 <= step - self.told < COOL_DOWN:
+            return True
+        self.told = step
+        return False

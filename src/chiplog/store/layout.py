@@ -20,6 +20,7 @@ PARTS = "parts"
 CURSORS = "cursors"
 FILES = "files"
 RELAY = "relay"
+BASELINES = "baselines"
 
 
 class Segment(NamedTuple):

@@ -1,0 +1,56 @@
+"""Values that should stay within limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from chiplog.metrics.limits import Limit, Throttled
+
+
+def test_a_limit_must_be_crossed_for_a_while_and_is_told_once() -> None:
+    """Two rows below are nothing, three are; again only after it had come back with a margin."""
+    rule = Limit("train/mfu", below=0.3, rows=3)
+    values = [0.2, 0.2, 0.4, 0.2, 0.2, 0.2, 0.2, 0.301, 0.2, 0.2, 0.2, 0.4, 0.2, 0.2, 0.2]
+    found = [step for step, value in enumerate(values) if rule({"train/mfu": value}, step) is not None]
+    assert found == [5, 14]
+
+
+def test_a_limit_is_below_or_above() -> None:
+    """Neither or both is a mistake at the door."""
+    with pytest.raises(ValueError, match="either below or above"):
+        Limit("x")
+    with pytest.raises(ValueError, match="either below or above"):
+        Limit("x", below=1, above=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "rule"),
+    [
+        ("moe/expert_utilization", 0.9, 0.69, "router"),
+        ("train/expert_utilization", 0.7, 0.2, "router"),
+        ("moe/load_imbalance", 2.5, 2.6, "imbalance"),
+        ("train/sol", 0.6, 0.59, "sol"),
+    ],
+)
+def test_the_default_limits(name: str, good: float, bad: float, rule: str) -> None:
+    """Experts in use, load among them, speed of light: on the limit is good, beyond it is not."""
+
+    def found(value: float) -> list[str]:
+        limits = Limit.defaults()
+        return [
+            finding.rule
+            for step in range(100)
+            for limit in limits
+            if (finding := limit({name: value}, step)) is not None
+        ]
+
+    assert found(good) == []
+    assert found(bad) == [rule]
+
+
+def test_a_throttled_gpu_is_told_once_until_it_runs_free() -> None:
+    """Each GPU on its own."""
+    rule = Throttled()
+    reasons = [(0, ""), (0, "HW thermal"), (0, "HW thermal"), (1, "SW power cap"), (0, ""), (0, "HW thermal")]
+    found = [rule.event({"id": gpu, "throttle": reason}, step) for step, (gpu, reason) in enumerate(reasons)]
+    assert [finding is not None for finding in found] == [False, True, False, True, False, True]
