@@ -19,10 +19,11 @@ from chiplog.core.errors import MissingPackage
 from chiplog.core.notes import clean
 from chiplog.store import index, layout
 from chiplog.store.reader import Stored
-from chiplog.views import units
+from chiplog.views import goodput, units
 from chiplog.views.table import Cell, cut, paint, pairs, table, wrap
 
 if TYPE_CHECKING:
+    from chiplog.metrics.goodput import Ledger
     from chiplog.store.series import Series
 
 MOST = 30  # rows of a section, unless all are asked for
@@ -47,6 +48,7 @@ def _sections(stored: Stored, survey: Survey, screen: Screen, now: int, most: in
     yield _warnings(survey, screen, now)
     yield _titled("config", _config(survey, screen, most), screen)
     yield _titled("attempts", _attempts(survey, screen, now), screen)
+    yield _titled("goodput", _goodput(stored, screen), screen)
     yield _titled("series", _series_table(stored, screen, most), screen)
     yield _titled("evals", _evals(survey, screen), screen)
     yield _titled("alerts", _alerts(survey, screen), screen)
@@ -103,6 +105,20 @@ def _warnings(survey: Survey, screen: Screen, now: int) -> str:
     ]
     lines = [line for text in found for line in wrap(f"! {clean(text)}", screen.width)]
     return "\n".join(paint(line, "33", screen.colour) for line in lines)
+
+
+def _goodput(stored: Stored, screen: Screen) -> str:
+    ledger = _ledger(stored)
+    return "" if ledger is None else goodput.text(ledger, width=screen.width, colour=screen.colour)
+
+
+def _ledger(stored: Stored) -> Ledger | None:
+    """Where the time went; None for a run without steps, or without numpy."""
+    try:
+        ledger = stored.goodput()
+    except MissingPackage:
+        return None
+    return ledger if ledger.seconds["step"] else None
 
 
 def _config(survey: Survey, screen: Screen, most: int) -> str:
@@ -290,6 +306,7 @@ def _facts(stored: Stored, survey: Survey, now: int) -> dict[str, Any]:
         "two_writers": [[one.attempt, other.attempt] for one, other in two_writers(survey.attempts, now)],
         "series": _series_facts(stored),
         "evals": [{"step": record.step, **record.metrics} for record in survey.evals],
+        "goodput": None if (ledger := _ledger(stored)) is None else {"share": ledger.goodput, **ledger._asdict()},
         "alerts": [records.fields(record) for record in survey.alerts],
         "files": [records.fields(record) for record in survey.files],
         "sinks": {one.name: {"lag_bytes": one.lag, "trouble": one.trouble} for one in survey.cursors},

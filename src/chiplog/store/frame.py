@@ -47,7 +47,7 @@ class Frame:
     def series(self, name: str, rank: int | None = None, attempt: int | None = None) -> Series:
         if rank is None:
             rank = min((stream.rank for stream in self._streams.values() if stream.has(name)), default=0)
-        chosen = self._view(name, rank, attempt)
+        chosen = self.view(name, rank, attempt)
         column = join(column for _, column in chosen)
 
         def times() -> Ints:
@@ -60,7 +60,7 @@ class Frame:
 
     def to_arrow(self) -> pa.Table:
         ranks = sorted({stream.rank for stream in self._streams.values()})
-        found = [(name, *seen) for name in self.names() for rank in ranks for seen in self._view(name, rank, None)]
+        found = [(name, *seen) for name in self.names() for rank in ranks for seen in self.view(name, rank, None)]
         found = [(name, stream, column) for name, stream, column in found if len(column.seqs)]
         whole = all(column.steps.dtype == np.int64 for _, _, column in found)
         if not whole:  # one that is no integer makes doubles of all, the nearest ones
@@ -105,14 +105,14 @@ class Frame:
 
     def _step_by_rank(self, name: str, attempt: int | None) -> ByRank:
         ranks = sorted({stream.rank for stream in self._streams.values()})
-        columns = [join(column for _, column in self._view(name, rank, attempt)) for rank in ranks]
+        columns = [join(column for _, column in self.view(name, rank, attempt)) for rank in ranks]
         steps = np.unique(np.concatenate([column.steps for column in columns])) if columns else EMPTY.steps
         values = np.full((len(steps), len(ranks)), np.nan)
         for index, column in enumerate(columns):
             values[np.searchsorted(steps, column.steps), index] = column.values
         return ByRank(steps, np.array(ranks, np.int64), values)
 
-    def _view(self, name: str, rank: int, attempt: int | None) -> list[tuple[_Stream, Column]]:
+    def view(self, name: str, rank: int, attempt: int | None) -> list[tuple[_Stream, Column]]:
         """The columns of a series, oldest attempt first; a newer launch hides older points from its first step on,
         unless the two were written at the same time."""
         streams = [

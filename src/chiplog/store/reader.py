@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow
     import xarray
 
+    from chiplog.metrics.goodput import Ledger
     from chiplog.store.frame import Frame
     from chiplog.store.parts import Part
     from chiplog.store.series import Series
@@ -196,6 +197,17 @@ class Stored:
         """
         with self._look() as frame:
             return frame.series(name, rank, attempt)
+
+    def goodput(self) -> Ledger:
+        """Where the time of the main rank went, over all attempts: steps that counted, and everything else."""
+        with self._look() as frame:
+            from chiplog.metrics.goodput import ledger
+            from chiplog.store.lives import lives
+
+            main = self._main_rank() or 0
+            return ledger(
+                lives(frame, [one for one in self.attempts if one.rank == main], self.spans(), time.time_ns())
+            )
 
     def to_arrow(self) -> pyarrow.Table:
         """All points of the default view: name, step, time, value, exact, rank, attempt."""

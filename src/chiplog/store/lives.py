@@ -1,0 +1,91 @@
+"""The attempts of a stored run as goodput sees them: when they lived, when their steps were, what else they did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chiplog.metrics.goodput import Life
+from chiplog.store.spans import Span
+from chiplog.store.state import AttemptState
+
+if TYPE_CHECKING:
+    from chiplog.store.frame import Frame
+
+LENGTH, WAIT = "train/step_time_sec", "train/data_time_sec"
+# Spans that say what a run does when it does not train.
+KINDS = {
+    "compile": "compile",
+    "eval": "eval",
+    "evaluate": "eval",
+    "validation": "eval",
+    "checkpoint": "checkpoint",
+    "save": "checkpoint",
+    "save_checkpoint": "checkpoint",
+}
+
+
+def lives(frame: Frame, attempts: Sequence[AttemptState], spans: Sequence[Span], now: int) -> list[Life]:
+    """The attempts of one rank; workers that attached themselves are no attempts of the training."""
+    own = [one for one in attempts if one.start is not None and not one.start.attached]
+    return [_life(frame, one, spans, now) for one in own]
+
+
+def _life(frame: Frame, attempt: AttemptState, spans: Sequence[Span], now: int) -> Life:
+    assert attempt.start is not None
+    start = attempt.start.time
+    end = now if attempt.state == "running" else max(start, attempt.last.time if attempt.last else start)
+    name = _clock(frame)
+    series = frame.series(name, attempt.rank, attempt.attempt)
+    seen = {
+        stream.attempt: column.seqs for stream, column in frame.view(name, attempt.rank, None)
+    }.get(attempt.attempt, series.seqs[:0])  # fmt: skip
+    ends = (series.times.astype(np.int64) - start) / 1e9
+    if name == LENGTH:
+        lengths = np.where(np.isfinite(series.values), series.values, 0.0)
+    else:  # from one row to the next; how long the first one took, nobody knows
+        lengths = np.diff(ends, prepend=ends[:1])
+        if len(lengths) > 1:
+            lengths[0] = min(float(np.median(lengths[1:])), float(ends[0]))
+    waits = _aligned(frame, attempt, series.seqs) if name == LENGTH else np.zeros(len(ends))
+    return Life(
+        start / 1e9,
+        end / 1e9,
+        ends + start / 1e9,
+        lengths,
+        waits,
+        np.isin(series.seqs, seen),
+        list(_others(spans, attempt.rank, start, end)),
+    )
+
+
+def _clock(frame: Frame) -> str:
+    """The series whose points are steps: their own time where it is logged, otherwise the one with most points."""
+    names = frame.names()
+    if LENGTH in names:
+        return LENGTH
+    training = [name for name in names if name.startswith("train/")] or [
+        name for name in names if not name.startswith(("eval/", "gpu/", "cpu/", "smoothed/"))
+    ]
+    return max(training, key=lambda name: len(frame.series(name)), default="")
+
+
+def _aligned(frame: Frame, attempt: AttemptState, seqs: np.ndarray) -> np.ndarray:
+    """The waits for data of the rows with these numbers; none where it was not logged."""
+    waits = np.zeros(len(seqs))
+    series = frame.series(WAIT, attempt.rank, attempt.attempt)
+    if len(series) and len(seqs):
+        at = np.searchsorted(seqs, series.seqs)
+        inside = at < len(seqs)
+        match = inside & (seqs[np.minimum(at, len(seqs) - 1)] == series.seqs)
+        waits[at[match]] = np.nan_to_num(series.values[match])
+    return waits
+
+
+def _others(spans: Sequence[Span], rank: int, start: int, end: int) -> Iterator[tuple[str, float, float]]:
+    for span in spans:
+        kind = KINDS.get(span.name)
+        if kind is not None and span.rank == rank and start <= span.start <= end:
+            yield kind, span.start / 1e9, (span.start + span.duration) / 1e9
