@@ -1,14 +1,17 @@
-"""A service of another package, as an entry point, for the tests of the relay: it keeps what it gets in a file."""
+"""What several tests of sinks need: a shared MLflow server, and a service of another package that keeps what it gets."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.sinks.mlflow_server import Server, shared
 
 MODULE = '''
 import json, os, time
@@ -55,6 +58,19 @@ def open_sink(identity, environ, path="", secret=""):
         raise RuntimeError("no such harbour")
     return Boat(path, secret)
 '''
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of this test run share."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "mlflow"
+
+
+@pytest.fixture(scope="session")
+def sqlite(place: Path) -> Iterator[Server]:
+    with shared(place / "sqlite", lambda folder: Server(folder).start(), Server.stop) as server:
+        yield server
 
 
 @pytest.fixture

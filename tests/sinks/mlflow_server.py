@@ -103,8 +103,11 @@ class Server:
         except ProcessLookupError:
             pass
 
-    def kill(self) -> None:
+    def stop(self) -> None:
         self.send(signal.SIGKILL)
+
+    def kill(self) -> None:
+        self.stop()
         wait_for(lambda: not self.up(), 20)
 
     def ask(self, path: str, **body: Any) -> dict[str, Any]:

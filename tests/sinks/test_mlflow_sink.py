@@ -39,30 +39,13 @@ START = 1_700_000_000_000_000_000
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all workers of this test run share."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "mlflow"
-
-
-def _stop(server: Server) -> None:
-    server.send(signal.SIGKILL)
-
-
-@pytest.fixture(scope="session")
-def sqlite(place: Path) -> Iterator[Server]:
-    with shared(place / "sqlite", lambda folder: Server(folder).start(), _stop) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
 def postgresql(place: Path) -> Iterator[Server]:
     database = Postgres(place / "postgresql")
     if not database.here:
         pytest.skip("PostgreSQL is not installed")
 
     def stop(server: Server) -> None:
-        _stop(server)
+        server.stop()
         database.stop()
 
     with shared(place / "postgresql", lambda folder: Server(folder, database.start()).start(), stop) as server:
@@ -72,7 +55,10 @@ def postgresql(place: Path) -> Iterator[Server]:
 @pytest.fixture
 def fragile(place: Path) -> Iterator[Server]:
     """A server that may be killed and stopped, by one test at a time."""
-    with shared(place / "fragile", lambda folder: Server(folder).start(), _stop) as server, locked(place / "turn"):
+    with (
+        shared(place / "fragile", lambda folder: Server(folder).start(), Server.stop) as server,
+        locked(place / "turn"),
+    ):
         yield server
         server.send(signal.SIGCONT)
         if not server.up():
