@@ -336,6 +336,28 @@ def test_sync_of_a_run_whose_whole_tree_was_killed(server: Server, tmp_path: Pat
     assert server.runs["run"].exit == 1, "it did not end by itself"
 
 
+@pytest.mark.parametrize("status", (403, 402)[: count(1, 2)])
+def test_a_quota_or_a_missing_right_is_one_warning(server: Server, status: int) -> None:
+    """The training goes on, the end is bounded and says what is missing; when the account is in order, sync completes it."""
+    server.weather = status
+    code = """
+    run = init()
+    for step in range(30):
+        run.log({"loss": step / 7}, step=step)
+    while run.health()["sinks"]["wandb"]["state"] != "failing": time.sleep(0.05)
+    time.sleep(3)
+    run.log({"loss": 30 / 7}, step=30)
+    assert not run.finish(timeout=2)
+    """
+    said = train(code, environ(server)).stderr
+    kill_relay()
+    assert said.count("sink 'wandb' fails") == 1 and "Traceback" not in said
+    server.weather = None
+    done = sync(environ(server))
+    assert done.returncode == 0 and "wandb: complete" in done.stdout, done.stderr
+    assert server.runs["run"].series("loss") == [(step, step / 7) for step in range(31)]
+
+
 def test_without_a_key_it_says_what_to_set(server: Server) -> None:
     """One warning that names the variables, no prompt, and the run is in the journal."""
     world = environ(server)
