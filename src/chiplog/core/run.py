@@ -21,6 +21,7 @@ import msgspec
 
 from chiplog.core import forks, notes, records, values
 from chiplog.core.alarm import Alarm, Call
+from chiplog.core.blank import Blank
 from chiplog.core.clock import Clock
 from chiplog.core.ending import Delivery, ending
 from chiplog.core.errors import UnknownSink
@@ -112,10 +113,11 @@ class Run:
         # Nothing between row and journal, also nothing that rules remember of an attempt before.
         self._plain = journal is not None and not self._stages
         self._inert = journal is None
+        self._keeps = journal is not None and not isinstance(journal, Blank)
         self._inert_reason = ""
         self._before_finish: list[Callable[[], None]] = []
         self._at_finish: list[Callable[[], None]] = []
-        if journal is None:
+        if not self._keeps:
             self._tracer.enabled = False
         forks.watch(self)
 
@@ -235,7 +237,7 @@ class Run:
         """Keep a copy of a file or folder with the run; copied in the background."""
         try:
             source = Path(path)
-            if self._inert:
+            if self.inert:
                 self._refuse()
             elif not source.exists():
                 raise FileNotFoundError(f"there is no file {str(source)!r}")
@@ -252,7 +254,7 @@ class Run:
 
     def trace(self, enabled: bool) -> None:
         """Switch spans on or off."""
-        self._tracer.enabled = bool(enabled) and not self._inert
+        self._tracer.enabled = bool(enabled) and not self.inert
 
     def steps(
         self, items: Iterable[T], *, tokens: int | None = None, total: int | None = None, start: int = 0
@@ -301,7 +303,7 @@ class Run:
     @property
     def inert(self) -> bool:
         """Whether nothing is kept: disabled, another rank, a forked copy, or finished."""
-        return self._inert
+        return self._inert or not self._keeps
 
     @property
     def summary(self) -> Summary:
@@ -386,7 +388,7 @@ class Run:
         def left(most: float = 5.0) -> float:
             return max(0.1, min(most, deadline - time.monotonic()))
 
-        for call in (*self._before_finish, lambda: self._wait_for_device(deadline - 1), self._tend_spans):
+        for call in (lambda: self._wait_for_device(deadline - 1), *self._before_finish, self._tend_spans):
             self._attempt(call)
         undelivered: dict[str, str] = {}
         if unkept := self._files.close(left(30.0)):
@@ -510,7 +512,7 @@ class Run:
         return record
 
     def _keep_image(self, name: str, image: Image, step: int | float) -> None:
-        if self._inert:
+        if self.inert:
             self._refuse()
         else:
             self._files.image(name, image, step)
@@ -519,6 +521,18 @@ class Run:
         if step is None:
             return self._tracer.step
         return step if type(step) is int else self._number_of_step(step)
+
+    def add_row(self, row: Row, step: int | float) -> None:
+        """Write what became known of a step later; no stage and no rule sees it."""
+        for piece in pieces(row):
+            self.write(Step, step=step, metrics=piece, auto=self._auto is not None)
+
+    def found(self, finding: Finding, rule: str, step: int | float) -> None:
+        """Raise the alert of a rule that works in the background."""
+        try:
+            self._alarm.ring(finding, rule, step)
+        except Exception as error:
+            self._failed(f"rule {rule}", error)
 
     def _number_of_step(self, step: Any) -> int | float:
         number = values.number(step)

@@ -1,0 +1,62 @@
+"""How ranks reach each other: through what is there already, never by sockets of ours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class Broken(Exception):
+    """The group is no more; `form` may make another."""
+
+
+class Group(Protocol):
+    """The ranks of a run. A round needs two methods: `form` until the group is whole, then `exchange`."""
+
+    rank: int
+    world: int
+
+    def form(self) -> Sequence[int] | None:
+        """The ranks that are in the group, once it is whole; None while it is not. Raises `Broken`."""
+        ...
+
+    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None]) -> list[bytes] | None:
+        """Every member's chunk, of equal length, at rank 0 or at everyone; None where nothing is received.
+
+        Calls `pause` while it waits, which sleeps, and raises to give up. Raises `Broken` when the group is.
+        """
+        ...
+
+    def hear(self, word: str, seconds: float) -> str:
+        """Rank 0's word, at the door; raises where it has not been said in time."""
+        ...
+
+    def leave(self, rank: int) -> None:
+        """A rank has finished."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def find(seconds: float) -> Group | None:
+    """The group of what is set up in this process: torch.distributed, JAX, MPI; None where nothing is.
+
+    Collective where MPI is meant: its communicator is duplicated.
+    """
+    torch = sys.modules.get("torch.distributed")
+    if torch is not None and torch.is_available() and torch.is_initialized():
+        from chiplog.runtime.group_torch import TorchGroup
+
+        return TorchGroup(seconds)
+    jax = sys.modules.get("jax._src.distributed")
+    if jax is not None and getattr(jax.global_state, "client", None) is not None:
+        from chiplog.runtime.group_jax import JaxGroup
+
+        return JaxGroup()
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.size > 1:
+        from chiplog.runtime.group_mpi import MpiGroup
+
+        return MpiGroup()
+    return None

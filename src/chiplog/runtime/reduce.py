@@ -1,0 +1,453 @@
+"""Statistics across ranks: a stage that hands rows to a thread, which exchanges them in rounds with the other ranks.
+
+The thread alone touches the group. Asynchronously, `log` leaves the row in a queue and goes on; what all ranks have
+said of a step is written later, as a second record of it. Synchronously, `log` waits until the thread has an answer.
+A rank that does not come costs a deadline on the thread (synchronously, one on `log` too) and a gap that is marked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from _queue import Empty, SimpleQueue
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from chiplog.core import forks, notes
+from chiplog.core.protocols import Finding
+from chiplog.core.records import Row
+from chiplog.metrics.skew import Skew
+from chiplog.metrics.stats import Values, across
+from chiplog.metrics.tally import Gathered, Said, Tally
+from chiplog.runtime.groups import Broken, Group
+from chiplog.runtime.plan import Plan
+from chiplog.runtime.wire import HEAD, Bye, Facts, Inbox, Outbox
+
+TICK = 0.25  # s between two rounds, where nobody waits for one
+GRACE = 0.01  # s after which a rank joins a round that somebody may wait for, though it has nothing to say
+AHEAD = 256  # rows that a rank may be ahead of rank 0, synchronously
+KEEPER = "chiplog-keeper"  # the thread that brings values from a device; it waits for nobody
+UNFORMED = 1.0  # s that the end of a run waits for ranks that have not come at all
+QUEUE = 10_000  # rows that may wait while the group is not whole
+ROOM = 1024  # bytes of a chunk, at first
+SMALLEST, LARGEST, AT_ONCE = 512, 1 << 20, 64 << 20  # bytes of a chunk, and of all chunks of a round
+SCHEDULE = 64  # rounds between two in which the room is agreed on, after the first few
+DEVICE = ("clock", "throttle", "temperature", "power", "id")  # what is told of a device
+FACTS = 10.0  # s between two reports of what a rank is
+
+
+class Book(Protocol):
+    """What the statistics need of a run."""
+
+    def add_row(self, row: Row, step: int | float) -> None: ...
+
+    def found(self, finding: Finding, rule: str, step: int | float) -> None: ...
+
+    def event(self, name: str, /, step: int | float | None = None, **data: Any) -> None: ...
+
+
+class Reduce:
+    """A stage. `start` gives it the run to write to; from then on it never raises and never waits beyond its plan."""
+
+    def __init__(self, group: Group, plan: Plan, facts: Mapping[str, Any]) -> None:
+        import numpy  # noqa: F401  for the arithmetic; here, since a thread that imports endangers forks
+
+        self._group, self._plan = group, plan
+        self._root = group.rank == 0
+        self._hears = self._root or plan.everyone
+        self._queue: deque[_Row] = deque(maxlen=QUEUE)
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._waiting: list[_Row] = []
+        self._members: Sequence[int] | None = None
+        self._facts: dict[int, dict[str, Any]] = {group.rank: dict(facts)}
+        self._facts_due = 0.0
+        self._told: dict[str, Any] = {}
+        self._skew = Skew(self._facts)
+        self._bad: dict[str, list[int]] = {}
+        self._gap: _Gap | None = None
+        self._answered: dict[int | float, set[str]] = {}
+        self._drained = threading.Event()
+        self._closing = self._stopped = False
+        self._formed = False
+        self._floor: int | float | None = None
+        self._newest: int | float = 0
+        self._book: Book | None = None
+        self._thread = threading.Thread(target=self._serve, name="chiplog-ranks", daemon=True)
+        self._begin(())
+
+    # -- on the caller's thread ------------------------------------------------------------------------------------
+
+    def __call__(self, row: Row, step: int | float) -> Row:
+        if self._stopped or (self._plan.every > 1 and step % self._plan.every):
+            return row
+        if not self._plan.sync:
+            self._queue.append(_Row(step, row, time.time_ns(), None))
+            return row
+        if self._members is None or self._gap is not None:  # not whole just now
+            self._newest = step
+            return row
+        if not self._hears or threading.current_thread().name == KEEPER:
+            self._queue.append(_Row(step, row, time.time_ns(), None))
+            self._wake()
+            if len(self._queue) > AHEAD:
+                self._hold_back()
+            return row
+        answer: SimpleQueue[Row] = SimpleQueue()
+        self._queue.append(_Row(step, row, time.time_ns(), answer))
+        self._wake()
+        try:
+            found = answer.get(timeout=self._plan.deadline + 1.0)
+        except Empty:
+            return row
+        return {**row, **found} if found else row
+
+    def _hold_back(self) -> None:
+        """Wait for rank 0, which is far behind: what does not fit into the queue would be lost."""
+        until = time.monotonic() + self._plan.deadline
+        while len(self._queue) > AHEAD and self._members is not None and time.monotonic() < until:
+            time.sleep(0.0005)
+
+    def _wake(self) -> None:
+        if self._bell.empty():
+            self._bell.put(None)
+
+    def start(self, book: Book) -> None:
+        """Begin; synchronously, wait until the group is whole, but not for longer than the deadline."""
+        self._book = book
+        forks.watch(self)
+        atexit.register(self._stop)
+        self._thread.start()
+        until = time.monotonic() + self._plan.deadline
+        while self._plan.sync and self._members is None and time.monotonic() < until:
+            time.sleep(0.005)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Send what is left and wait for what the others have to say, but no longer than that."""
+        self._closing = True
+        self._wake()
+        if self._thread.is_alive():
+            self._drained.wait(timeout if self._formed else min(timeout, UNFORMED))
+        if self._root:
+            self._stop()
+
+    def tell_device(self, data: Mapping[str, Any]) -> None:
+        """Take from a sample of a device what may explain that a rank is slow: its clocks, and why they are low."""
+        told = {name: value for name, value in data.items() if any(word in name for word in DEVICE)}
+        self._facts[self._group.rank]["device"] = told
+
+    def forked(self) -> None:
+        self._stopped = True
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self._wake()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(1.0)
+        atexit.unregister(self._stop)
+
+    # -- on the thread ---------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        pause = 0.005
+        while not self._stopped:
+            try:
+                if self._members is None:
+                    self._shed()
+                    pause = GRACE if self._join() else min(2 * pause, 0.5)
+                    self._ring(pause if self._members is None else 0.0)
+                else:
+                    pause = 0.005
+                    self._turn()
+            except _Stopped:
+                break
+            except Broken as error:
+                self._break(str(error))
+            except Exception as error:  # the store has gone, say: there is nobody left to talk to
+                self._break(str(error))
+                if self._formed and not self._root:
+                    break
+                self._ring(1.0)
+        self._release()
+        self._drained.set()
+        try:
+            self._group.close()
+        except Exception:  # it goes anyway
+            pass
+
+    def _join(self) -> bool:
+        """Whether the group is whole."""
+        members = self._group.form()
+        if members is None:
+            if self._closing and (self._formed or not self._queue):
+                self._drained.set()
+            return False
+        self._floor = self._newest if self._formed else None
+        self._begin(members)
+        self._formed = True
+        if self._gap is not None:
+            self._end_gap()
+        return True
+
+    def _begin(self, members: Sequence[int]) -> None:
+        """Everything that belongs to one group, anew."""
+        self._tally = Tally(members, self._plan.deadline)
+        self._outbox = Outbox(self._plan.counters)
+        names: dict[int, tuple[str, ...]] = {}
+        self._inboxes = {rank: Inbox(names) for rank in members}
+        self._rounds = 0
+        self._room = ROOM
+        self._facts_due = 0.0
+        self._told = {}
+        self._said_bye = False
+        self._gone: set[int] = set()
+        self._members = members or None
+
+    def _turn(self) -> None:
+        """Wait until there is something to do, and do a round."""
+        began = time.monotonic()
+        while True:
+            self._pack()
+            self._settle()
+            now = time.monotonic()
+            due = began + self._pace()
+            if self._stopped or now >= due or self._urgent():
+                break
+            self._ring(due - now)
+        if self._stopped:
+            raise _Stopped
+        self._round()
+
+    def _pace(self) -> float:
+        """Seconds from one round to the next, where nobody waits."""
+        hurried = self._closing and not self._drained.is_set()
+        return GRACE if hurried or (self._plan.sync and not self._root) else TICK
+
+    def _urgent(self) -> bool:
+        return bool(self._waiting) or (self._plan.sync and self._outbox.left > 0) or self._outbox.left > self._room
+
+    def _pack(self) -> None:
+        """Take the rows that have come."""
+        rank = self._group.rank
+        while self._queue:
+            asked = self._queue.popleft()
+            number, values = self._outbox.values(asked.row)
+            said = Said(asked.step, values, asked.time)
+            self._newest = asked.step
+            if not self._root or self._plan.everyone:
+                self._outbox.add(number, said)
+            if self._hears and values.names:
+                self._tally.add(rank, said, time.monotonic())
+            if asked.answer is not None:
+                self._waiting.append(asked)
+                asked.count = len(self._tally.of(asked.step).rows.get(rank, ()))
+        now = time.monotonic()
+        if now >= self._facts_due and not self._root and self._told != self._facts[rank]:
+            self._facts_due = now + FACTS
+            self._told = dict(self._facts[rank])
+            self._outbox.tell(self._told)
+        if self._closing and not self._said_bye:
+            self._said_bye = True
+            self._outbox.leave()
+            self._tally.leave(rank)
+
+    def _round(self) -> None:
+        # Now and then all see what all still have to send, and so agree on the room without a word.
+        agree = self._rounds % SCHEDULE == 0 or self._rounds & (self._rounds - 1) == 0
+        chunk = self._outbox.chunk(self._room)
+        late = time.monotonic() + self._plan.deadline
+        nap = 20e-6
+
+        def pause() -> None:
+            nonlocal nap
+            if self._stopped:
+                raise _Stopped
+            if self._gap is None and time.monotonic() > late:
+                self._mark(f"not all ranks came within {self._plan.deadline:g} s")
+            time.sleep(nap)
+            nap = min(nap * 1.5, 0.002 if self._plan.sync else 0.02)
+
+        chunks = self._group.exchange(chunk, agree or self._plan.everyone, pause)
+        self._rounds += 1
+        if self._gap is not None:
+            self._end_gap()
+        if chunks is not None:
+            assert self._members is not None
+            if self._hears:
+                self._hear(dict(zip(self._members, chunks, strict=True)))
+            if agree or self._plan.everyone:
+                self._agree(chunks)
+        if self._closing and self._said_bye and not self._outbox.left and not self._queue and not self._root:
+            self._drained.set()
+
+    def _hear(self, chunks: Mapping[int, bytes]) -> None:
+        now = time.monotonic()
+        for rank, chunk in chunks.items():
+            if rank == self._group.rank:
+                continue
+            for frame in self._inboxes[rank].feed(chunk):
+                if isinstance(frame, Said):
+                    if self._floor is None or frame.step > self._floor:  # what was logged before we were whole again
+                        self._tally.add(rank, frame, now)
+                elif isinstance(frame, Facts):
+                    self._facts[rank] = frame.facts
+                elif isinstance(frame, Bye):
+                    self._gone.add(rank)
+                    self._tally.leave(rank)
+                    self._group.leave(rank)
+        self._tally.turn()
+
+    def _agree(self, chunks: Sequence[bytes]) -> None:
+        need = HEAD.size + max(sum(HEAD.unpack_from(chunk)) for chunk in chunks)
+        most = max(4096, min(LARGEST, AT_ONCE // len(chunks)))
+        fitting = min(max(SMALLEST, 1 << (need - 1).bit_length()), most)
+        if fitting > self._room or fitting <= self._room // 4:
+            self._room = fitting
+
+    def _settle(self) -> None:
+        """Answer those who wait, and write what is complete."""
+        now = time.monotonic()
+        for asked in list(self._waiting):
+            if self._tally.has(asked.step, asked.count, now):
+                self._waiting.remove(asked)
+                row = self._statistics(self._tally.of(asked.step))
+                assert asked.answer is not None
+                asked.answer.put(row)
+        if not self._hears:
+            return
+        for gathered in self._tally.ready(now):
+            self._emit(gathered)
+        if self._closing and (not len(self._tally) or len(self._gone) + 1 >= len(self._inboxes)):
+            for gathered in self._tally.rest():
+                self._emit(gathered)
+            self._drained.set()
+
+    def _emit(self, gathered: Gathered) -> None:
+        row = self._statistics(gathered)
+        self._answered.pop(gathered.step, None)
+        skew, finding = self._skew(gathered) if self._root else ({}, None)
+        assert self._book is not None
+        if row or skew:
+            self._book.add_row({**row, **skew}, gathered.step)
+        if finding is not None:
+            self._book.found(finding, self._skew.name, gathered.step)
+
+    def _statistics(self, gathered: Gathered) -> Row:
+        """The statistics of a step, but for those that have been given already."""
+        rows: dict[int, list[Values]] = {rank: [said.values for said in rows] for rank, rows in gathered.rows.items()}
+        given = self._answered.get(gathered.step)
+        if given:
+            rows = {rank: [one for one in values if not given.issuperset(one.names)] for rank, values in rows.items()}
+            rows = {rank: values for rank, values in rows.items() if values}
+        if not rows:
+            return {}
+        found = across(rows, self._plan.extras, world=len(self._inboxes))
+        if self._plan.sync:
+            self._answered.setdefault(gathered.step, set()).update(
+                name for values in rows.values() for one in values for name in one.names
+            )
+            while len(self._answered) > QUEUE:
+                self._answered.pop(next(iter(self._answered)))
+        if self._root and (found.bad or self._bad):
+            self._tell_bad(found.bad, gathered)
+        return found.row
+
+    def _tell_bad(self, bad: Mapping[str, list[int]], gathered: Gathered) -> None:
+        """Name the ranks whose values are not finite; once, until they are again."""
+        seen = {name for rows in gathered.rows.values() for said in rows for name in said.values.names}
+        for name in seen & self._bad.keys() - bad.keys():
+            del self._bad[name]
+        for name, ranks in bad.items():
+            if name not in self._bad:
+                self._bad[name] = ranks
+                which = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
+                assert self._book is not None
+                self._book.found(
+                    Finding(
+                        f"{name} is not finite on rank {which}",
+                        "error",
+                        f"at step {gathered.step}; the statistics are of the other ranks",
+                        {"name": name, "step": gathered.step, "ranks": ranks},
+                    ),
+                    "rank-non-finite",
+                    gathered.step,
+                )
+
+    # -- when a rank is missing ------------------------------------------------------------------------------------
+
+    def _break(self, reason: str) -> None:
+        """The group is gone: what waits is given up, and the gap is marked."""
+        if self._root and self._closing:
+            for gathered in self._tally.rest():
+                self._emit(gathered)
+            self._drained.set()
+        elif not self._all_gone():
+            self._mark(reason)
+        self._begin(())
+        self._queue.clear()
+        self._release()
+
+    def _all_gone(self) -> bool:
+        return bool(self._gone) and len(self._gone) + 1 >= len(self._inboxes)
+
+    def _mark(self, reason: str) -> None:
+        if self._gap is not None:
+            return
+        self._gap = _Gap(self._tally.oldest(self._newest), time.monotonic())
+        self._release()
+        if self._root and self._book is not None:
+            notes.say(
+                f"statistics across ranks stop at step {self._gap.step}: {reason}; training and journals go on, and they "
+                "come back when all ranks do"
+            )
+            self._book.event("gap", across="ranks", reason=reason, step=self._gap.step)
+
+    def _end_gap(self) -> None:
+        gap, self._gap = self._gap, None
+        if gap is not None and self._root and self._book is not None:
+            seconds = time.monotonic() - gap.since
+            notes.say(f"statistics across ranks are back after {seconds:.0f} s")
+            self._book.event("gap", across="ranks", step=gap.step, until=self._newest, seconds=seconds)
+
+    def _shed(self) -> None:
+        """Nobody is waited for while the group is not whole."""
+        if self._formed:
+            while self._queue:
+                asked = self._queue.popleft()
+                self._newest = asked.step
+                if asked.answer is not None:
+                    asked.answer.put({})
+
+    def _release(self) -> None:
+        """Let those go who wait for an answer."""
+        waiting, self._waiting = self._waiting, []
+        for asked in waiting:
+            if asked.answer is not None:
+                asked.answer.put({})
+
+    def _ring(self, seconds: float) -> None:
+        if seconds > 0:
+            try:
+                self._bell.get(timeout=seconds)
+            except Empty:
+                pass
+
+
+class _Row:
+    """A row on its way, and who waits for it."""
+
+    __slots__ = ("answer", "count", "row", "step", "time")
+
+    def __init__(self, step: int | float, row: Row, time: int, answer: SimpleQueue[Row] | None) -> None:
+        self.step, self.row, self.time, self.answer = step, row, time, answer
+        self.count = 0
+
+
+class _Gap(NamedTuple):
+    step: int | float
+    since: float
+
+
+class _Stopped(Exception):
+    """The run has ended."""
