@@ -15,6 +15,8 @@ class JaxGroup:
     Nothing is lost with a late rank: its round is under way until it has come.
     """
 
+    waits = False
+
     def __init__(self) -> None:
         global _count
         state: Any = sys.modules["jax._src.distributed"].global_state
@@ -34,8 +36,9 @@ class JaxGroup:
     def form(self) -> Sequence[int] | None:
         return range(self.world)
 
-    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None]) -> list[bytes] | None:
+    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
         """Every rank's chunk. A rank that receives nothing waits until rank 0 has read the round before."""
+        assert pause is not None
         client, now = self._client, self._round
         client.key_value_set_bytes(f"{self._prefix}/{now}/{self.rank}", chunk)
         self._round += 1

@@ -14,6 +14,8 @@ class MpiGroup:
     MPI has no way back from a lost rank: a round that is late stays under way until everybody has come.
     """
 
+    waits = False
+
     def __init__(self) -> None:
         mpi: Any = sys.modules["mpi4py.MPI"]
         self._mpi = mpi
@@ -37,8 +39,9 @@ class MpiGroup:
     def form(self) -> Sequence[int] | None:
         return range(self.world) if self._duplicating.Test() else None
 
-    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None]) -> list[bytes] | None:
+    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
         """Every rank's chunk; late ones are waited for until `pause` raises."""
+        assert pause is not None
         receives = everyone or self.rank == 0
         heard = bytearray(self.world * len(chunk)) if receives else None
         request = self._own.Iallgather(chunk, heard) if everyone else self._own.Igather(chunk, heard, root=0)

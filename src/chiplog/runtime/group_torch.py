@@ -19,6 +19,8 @@ _count = 0  # of the groups this process has asked for: the same on all ranks, a
 class TorchGroup:
     """Gathers over gloo. A failed or late round ends the group; the next is formed when all ranks are there again."""
 
+    waits = True  # it gives up by itself
+
     def __init__(self, seconds: float) -> None:
         global _count
         dist: Any = sys.modules["torch.distributed"]
@@ -28,7 +30,7 @@ class TorchGroup:
         self._members: list[int] = []
         self._left: set[int] = set()
         self._generation = 0
-        self._formed = -AGAIN
+        self._formed = -AGAIN  # when it was formed anew
         self._group: Any = None
         self._store: Any = None
         try:
@@ -63,17 +65,19 @@ class TorchGroup:
             self._group = gloo(self._store, str(self._generation), members.index(self.rank), len(members), self._seconds)
         except Exception as error:
             self._generation += 1
-            raise Broken(str(error)) from None
-        self._members, self._formed = members, time.monotonic()
+            raise Broken(_reason(error)) from None
+        self._members = members
+        if self._generation:
+            self._formed = time.monotonic()
         return members
 
-    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None]) -> list[bytes] | None:
+    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
         """Every member's chunk, of equal length, at rank 0 or at everyone; `pause` is called while it takes time."""
         try:
             return self._exchange(chunk, everyone, pause)
         except (RuntimeError, ValueError) as error:
             self._lose()
-            raise Broken(str(error).splitlines()[0]) from None
+            raise Broken(_reason(error)) from None
 
     def leave(self, rank: int) -> None:
         """A rank has finished: the next group is formed without it."""
@@ -83,7 +87,7 @@ class TorchGroup:
         if self._store is not None:
             self._lose()
 
-    def _exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None]) -> list[bytes] | None:
+    def _exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
         torch, count, root = self._torch, len(self._members), self._members[0]
         mine = torch.frombuffer(bytearray(chunk), dtype=torch.uint8)
         receives = everyone or self.rank == root
@@ -94,7 +98,7 @@ class TorchGroup:
             work = self._group.gather([list(heard.chunk(count))] if receives else [], [mine])
         else:
             work = self._fallback(heard, mine, everyone)
-        while not work.is_completed():
+        while pause is not None and not work.is_completed():
             pause()
         work.wait()  # raises what went wrong
         if not receives:
@@ -103,9 +107,9 @@ class TorchGroup:
         return [whole[at : at + len(chunk)] for at in range(0, len(whole), len(chunk))]
 
     def _fallback(self, heard: Any, mine: Any, everyone: bool) -> Any:
-        if everyone:
-            return self._dist.all_gather_into_tensor(heard, mine, group=self._group, async_op=True)
         pieces = list(heard.chunk(self.world)) if len(heard) else None
+        if everyone:
+            return self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
         return self._dist.gather(mine, pieces, dst=0, group=self._group, async_op=True)
 
     def _gate(self) -> list[int] | None:
@@ -115,7 +119,7 @@ class TorchGroup:
             self._store.set(f"{key}/ready/{self.rank}", b"")
         if self.rank == 0 and time.monotonic() - self._formed >= AGAIN and not self._store.check([f"{key}/go"]):
             members = [rank for rank in range(self.world) if rank not in self._left]
-            if self._store.check([f"{key}/ready/{rank}" for rank in members]):
+            if len(members) > 1 and self._store.check([f"{key}/ready/{rank}" for rank in members]):
                 self._store.set(f"{key}/go", msgspec.json.encode(members))
         if not self._store.check([f"{key}/go"]):
             return None
@@ -146,3 +150,13 @@ def gloo(store: Any, prefix: str, rank: int, world: int, seconds: float) -> Any:
     """A gloo group that no process group of torch knows of."""
     dist: Any = sys.modules["torch.distributed"]
     return dist.ProcessGroupGloo(dist.PrefixStore(prefix, store), rank, world, timedelta(seconds=seconds))
+
+
+def _reason(error: Exception) -> str:
+    """What gloo says, in few words."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if "imed out" in text:
+        return "not all ranks came in time"
+    if "by peer" in text or "roken pipe" in text:
+        return "a rank has gone"
+    return text[:200]

@@ -16,12 +16,13 @@ class Group(Protocol):
 
     rank: int
     world: int
+    waits: bool  # whether a round that is late ends by itself, so that it may be waited for without a `pause`
 
     def form(self) -> Sequence[int] | None:
         """The ranks that are in the group, once it is whole; None while it is not. Raises `Broken`."""
         ...
 
-    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None]) -> list[bytes] | None:
+    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
         """Every member's chunk, of equal length, at rank 0 or at everyone; None where nothing is received.
 
         Calls `pause` while it waits, which sleeps, and raises to give up. Raises `Broken` when the group is.

@@ -59,10 +59,10 @@ class Reduce:
         self._hears = self._root or plan.everyone
         self._queue: deque[_Row] = deque(maxlen=QUEUE)
         self._bell: SimpleQueue[None] = SimpleQueue()
-        self._waiting: list[_Row] = []
+        self._lock = threading.Lock()  # who is in a round: the thread, or a caller who waits for it
+        self._holder = 0
         self._members: Sequence[int] | None = None
         self._facts: dict[int, dict[str, Any]] = {group.rank: dict(facts)}
-        self._facts_due = 0.0
         self._told: dict[str, Any] = {}
         self._skew = Skew(self._facts)
         self._bad: dict[str, list[int]] = {}
@@ -83,25 +83,38 @@ class Reduce:
         if self._stopped or (self._plan.every > 1 and step % self._plan.every):
             return row
         if not self._plan.sync:
-            self._queue.append(_Row(step, row, time.time_ns(), None))
+            self._queue.append(_Row(step, row, time.time_ns()))
             return row
         if self._members is None or self._gap is not None:  # not whole just now
             self._newest = step
             return row
         if not self._hears or threading.current_thread().name == KEEPER:
-            self._queue.append(_Row(step, row, time.time_ns(), None))
+            self._queue.append(_Row(step, row, time.time_ns()))
             self._wake()
             if len(self._queue) > AHEAD:
                 self._hold_back()
             return row
-        answer: SimpleQueue[Row] = SimpleQueue()
-        self._queue.append(_Row(step, row, time.time_ns(), answer))
-        self._wake()
+        return self._ask(row, step)
+
+    def _ask(self, row: Row, step: int | float) -> Row:
+        """The row with the statistics of its step: the rounds that takes are done here and now."""
+        if self._holder == threading.get_ident() or not self._lock.acquire(timeout=self._plan.deadline):
+            return row  # a signal handler in between, or the thread is in a round to which a rank does not come
+        self._holder = threading.get_ident()
         try:
-            found = answer.get(timeout=self._plan.deadline + 1.0)
-        except Empty:
-            return row
-        return {**row, **found} if found else row
+            self._queue.append(_Row(step, row, time.time_ns()))
+            self._pack()
+            count = len(self._tally.of(step).rows.get(self._group.rank, ()))
+            while self._members is not None and not self._stopped:
+                if self._tally.has(step, count, time.monotonic()):
+                    return {**row, **self._statistics(self._tally.of(step))}
+                self._round(wait=self._group.waits)
+        except (Broken, _Stopped) as error:
+            self._break(str(error))
+        finally:
+            self._holder = 0
+            self._lock.release()
+        return row
 
     def _hold_back(self) -> None:
         """Wait for rank 0, which is far behind: what does not fit into the queue would be lost."""
@@ -131,6 +144,7 @@ class Reduce:
             self._drained.wait(timeout if self._formed else min(timeout, UNFORMED))
         if self._root:
             self._stop()
+            self._account()
 
     def tell_device(self, data: Mapping[str, Any]) -> None:
         """Take from a sample of a device what may explain that a rank is slow: its clocks, and why they are low."""
@@ -150,41 +164,52 @@ class Reduce:
     # -- on the thread ---------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        pause = 0.005
         while not self._stopped:
-            try:
-                if self._members is None:
-                    self._shed()
-                    pause = GRACE if self._join() else min(2 * pause, 0.5)
-                    self._ring(pause if self._members is None else 0.0)
-                else:
-                    pause = 0.005
-                    self._turn()
-            except _Stopped:
-                break
-            except Broken as error:
-                self._break(str(error))
-            except Exception as error:  # the store has gone, say: there is nobody left to talk to
-                self._break(str(error))
-                if self._formed and not self._root:
-                    break
-                self._ring(1.0)
-        self._release()
+            with self._lock:
+                self._holder = threading.get_ident()
+                pause = self._work()
+                self._holder = 0
+            self._ring(pause)
+        if self._closing:  # what was not completed in time is worth writing too
+            for gathered in self._tally.rest():
+                self._emit(gathered)
         self._drained.set()
         try:
             self._group.close()
         except Exception:  # it goes anyway
             pass
 
+    def _work(self) -> float:
+        """Do what is due; gives the seconds until something is again."""
+        try:
+            if self._members is None:
+                self._shed()
+                if not self._join():
+                    self._pause = min(2 * self._pause, 0.5)
+                    return self._pause
+            self._pack()
+            self._settle()
+            due = self._due - time.monotonic()
+            if due > 0 and not self._urgent():
+                return due
+            self._round()
+            self._settle()
+            return 0.0
+        except _Stopped:
+            return 0.0
+        except Exception as error:  # the group is broken, or the store has gone with the rank that held it
+            self._break(str(error))
+            return 0.0 if isinstance(error, Broken) else 1.0
+
     def _join(self) -> bool:
         """Whether the group is whole."""
         members = self._group.form()
         if members is None:
-            if self._closing and (self._formed or not self._queue):
+            if self._closing and self._formed:
                 self._drained.set()
             return False
-        self._floor = self._newest if self._formed else None
         self._begin(members)
+        self._floor = self._newest if self._formed else None
         self._formed = True
         if self._gap is not None:
             self._end_gap()
@@ -198,26 +223,12 @@ class Reduce:
         self._inboxes = {rank: Inbox(names) for rank in members}
         self._rounds = 0
         self._room = ROOM
-        self._facts_due = 0.0
+        self._due = self._facts_due = 0.0
+        self._pause = 0.005
         self._told = {}
         self._said_bye = False
         self._gone: set[int] = set()
         self._members = members or None
-
-    def _turn(self) -> None:
-        """Wait until there is something to do, and do a round."""
-        began = time.monotonic()
-        while True:
-            self._pack()
-            self._settle()
-            now = time.monotonic()
-            due = began + self._pace()
-            if self._stopped or now >= due or self._urgent():
-                break
-            self._ring(due - now)
-        if self._stopped:
-            raise _Stopped
-        self._round()
 
     def _pace(self) -> float:
         """Seconds from one round to the next, where nobody waits."""
@@ -225,50 +236,46 @@ class Reduce:
         return GRACE if hurried or (self._plan.sync and not self._root) else TICK
 
     def _urgent(self) -> bool:
-        return bool(self._waiting) or (self._plan.sync and self._outbox.left > 0) or self._outbox.left > self._room
+        return self._outbox.left > (0 if self._plan.sync else self._room)
 
     def _pack(self) -> None:
         """Take the rows that have come."""
-        rank = self._group.rank
-        while self._queue:
-            asked = self._queue.popleft()
-            number, values = self._outbox.values(asked.row)
-            said = Said(asked.step, values, asked.time)
-            self._newest = asked.step
-            if not self._root or self._plan.everyone:
-                self._outbox.add(number, said)
-            if self._hears and values.names:
-                self._tally.add(rank, said, time.monotonic())
-            if asked.answer is not None:
-                self._waiting.append(asked)
-                asked.count = len(self._tally.of(asked.step).rows.get(rank, ()))
-        now = time.monotonic()
+        rank, now = self._group.rank, time.monotonic()
         if now >= self._facts_due and not self._root and self._told != self._facts[rank]:
             self._facts_due = now + FACTS
             self._told = dict(self._facts[rank])
             self._outbox.tell(self._told)
+        while self._queue:
+            step, row, wall = self._queue.popleft()
+            number, values = self._outbox.values(row)
+            said = Said(step, values, wall)
+            self._newest = step
+            if not self._root or self._plan.everyone:
+                self._outbox.add(number, said)
+            if self._hears and values.names:
+                self._tally.add(rank, said, now)
         if self._closing and not self._said_bye:
             self._said_bye = True
             self._outbox.leave()
             self._tally.leave(rank)
 
-    def _round(self) -> None:
+    def _round(self, wait: bool = False) -> None:
         # Now and then all see what all still have to send, and so agree on the room without a word.
         agree = self._rounds % SCHEDULE == 0 or self._rounds & (self._rounds - 1) == 0
         chunk = self._outbox.chunk(self._room)
-        late = time.monotonic() + self._plan.deadline
-        nap = 20e-6
+        began = time.monotonic()
 
         def pause() -> None:
-            nonlocal nap
+            taken = time.monotonic() - began
             if self._stopped:
                 raise _Stopped
-            if self._gap is None and time.monotonic() > late:
-                self._mark(f"not all ranks came within {self._plan.deadline:g} s")
-            time.sleep(nap)
-            nap = min(nap * 1.5, 0.002 if self._plan.sync else 0.02)
+            if self._gap is None and taken > self._plan.deadline:
+                left = f"; finished: {', '.join(map(str, sorted(self._gone)[:8]))}" if self._gone else ""
+                self._mark(f"not all ranks came within {self._plan.deadline:g} s{left}")
+            time.sleep(max(20e-6, min(0.1 * taken, 0.002 if self._plan.sync else 0.02)))
 
-        chunks = self._group.exchange(chunk, agree or self._plan.everyone, pause)
+        chunks = self._group.exchange(chunk, agree or self._plan.everyone, None if wait else pause)
+        self._due = time.monotonic() + self._pace()
         self._rounds += 1
         if self._gap is not None:
             self._end_gap()
@@ -306,14 +313,8 @@ class Reduce:
             self._room = fitting
 
     def _settle(self) -> None:
-        """Answer those who wait, and write what is complete."""
+        """Write what is complete."""
         now = time.monotonic()
-        for asked in list(self._waiting):
-            if self._tally.has(asked.step, asked.count, now):
-                self._waiting.remove(asked)
-                row = self._statistics(self._tally.of(asked.step))
-                assert asked.answer is not None
-                asked.answer.put(row)
         if not self._hears:
             return
         for gathered in self._tally.ready(now):
@@ -385,8 +386,8 @@ class Reduce:
         elif not self._all_gone():
             self._mark(reason)
         self._begin(())
-        self._queue.clear()
-        self._release()
+        if not self._closing:
+            self._shed()
 
     def _all_gone(self) -> bool:
         return bool(self._gone) and len(self._gone) + 1 >= len(self._inboxes)
@@ -395,13 +396,21 @@ class Reduce:
         if self._gap is not None:
             return
         self._gap = _Gap(self._tally.oldest(self._newest), time.monotonic())
-        self._release()
         if self._root and self._book is not None:
             notes.say(
                 f"statistics across ranks stop at step {self._gap.step}: {reason}; training and journals go on, and they "
                 "come back when all ranks do"
             )
             self._book.event("gap", across="ranks", reason=reason, step=self._gap.step)
+
+    def _account(self) -> None:
+        """Say how many rows came to nothing because the group was not whole at the end."""
+        if self._queue and self._book is not None:
+            rows, step = len(self._queue), self._queue[0].step
+            why = "it was not whole at the end" if self._formed else "not all ranks have called chiplog.init"
+            notes.say(f"{rows:,} rows have no statistics across ranks: {why}")
+            self._book.event("gap", across="ranks", reason=why, rows=rows, step=step)
+            self._queue.clear()
 
     def _end_gap(self) -> None:
         gap, self._gap = self._gap, None
@@ -411,20 +420,9 @@ class Reduce:
             self._book.event("gap", across="ranks", step=gap.step, until=self._newest, seconds=seconds)
 
     def _shed(self) -> None:
-        """Nobody is waited for while the group is not whole."""
-        if self._formed:
-            while self._queue:
-                asked = self._queue.popleft()
-                self._newest = asked.step
-                if asked.answer is not None:
-                    asked.answer.put({})
-
-    def _release(self) -> None:
-        """Let those go who wait for an answer."""
-        waiting, self._waiting = self._waiting, []
-        for asked in waiting:
-            if asked.answer is not None:
-                asked.answer.put({})
+        """What is logged while the group is not whole is not waited for; before it ever was, it is."""
+        while self._formed and self._queue:
+            self._newest = self._queue.popleft().step
 
     def _ring(self, seconds: float) -> None:
         if seconds > 0:
@@ -434,14 +432,10 @@ class Reduce:
                 pass
 
 
-class _Row:
-    """A row on its way, and who waits for it."""
-
-    __slots__ = ("answer", "count", "row", "step", "time")
-
-    def __init__(self, step: int | float, row: Row, time: int, answer: SimpleQueue[Row] | None) -> None:
-        self.step, self.row, self.time, self.answer = step, row, time, answer
-        self.count = 0
+class _Row(NamedTuple):
+    step: int | float
+    row: Row
+    time: int
 
 
 class _Gap(NamedTuple):
