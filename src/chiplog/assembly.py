@@ -209,11 +209,13 @@ def _make(
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
         return run.inert(identity, config, reason="") if reduce is None else _take_part(identity, chosen, stages, reduce)
     existed = _ask_disk(path, (path / layout.JOURNAL).is_dir)
-    if existed and chosen.resume == "never":
+    # With journals on all ranks, another rank may have made the directory a moment ago.
+    before = existed and any(segment.rank == mine.rank for segment in layout.segments(path))
+    if before and chosen.resume == "never":
         raise RunExists(f"run {project}/{run_id} is there already, and resume='never': {path}")
     if not existed and chosen.resume == "must":
         raise RunNotFound(f"there is no run {project}/{run_id} in {root} to go on with, and resume='must'")
-    if existed and chosen.resume is None and mine.rank == 0:
+    if before and chosen.resume is None and mine.rank == 0:
         notes.say(f"run {project}/{run_id} is there already; this is a new attempt of it")
     if not existed and chosen.resume not in (None, "never"):
         notes.say(f"there is no run {project}/{run_id} in {root}; it begins anew under that id")

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SCENARIOS = (
     "synchronous two everyone asynchronous automatic silent silent_synchronously uneven not_finite straggler "
-    "fallback alone restarted early"
+    "fallback alone restarted early stopped_synchronously"
 ).split()
 
 

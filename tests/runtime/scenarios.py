@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import subprocess
 import time
 from typing import Any
 
@@ -177,3 +180,26 @@ def restarted(mine: Rank) -> Any:
             rows.append(run.log({"x": float(mine.rank)}, step=0))
         dist.barrier()
     return rows
+
+
+def stopped_synchronously(mine: Rank) -> Any:
+    """Rank 2 stands still for two seconds; the others wait for it once, for half a second."""
+    run = mine.init(reduce="sync,deadline=0.5")
+    began = time.time()
+    seen: list[tuple[int, float, bool]] = []
+    last = -1
+    while not seen or time.time() - began < 6:
+        step = int((time.time() - began) * 50)
+        if step <= last:
+            time.sleep(0.002)
+            continue
+        if mine.rank == 2 and last < 50 <= step:
+            subprocess.Popen(["sh", "-c", f"sleep 2; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)
+            step = int((time.time() - began) * 50)
+        asked = time.perf_counter()
+        row = run.log({"x": float(step)}, step=step)
+        seen.append((step, time.perf_counter() - asked, "x/mean" in row and row.get("x/count", 3) == 3))
+        last = step
+    run.finish()
+    return seen

@@ -162,3 +162,13 @@ def test_a_script_that_calls_init_on_rank_0_only_loses_nothing(told: Told) -> No
 @scenario("restarted")
 def test_runs_one_after_the_other_do_not_meet(told: Told) -> None:
     assert [row["x/mean"] for row in told.ranks[0]] == [1.0, 1.0]
+
+
+@scenario("stopped_synchronously")
+def test_a_rank_that_stands_still_costs_synchronous_training_one_deadline(told: Told) -> None:
+    """After it rows carry local values only, until the group is whole again."""
+    seen = told.ranks[0]
+    assert sum(took > 0.4 for _, took, _ in seen) == 1
+    gap = [step for step, _, whole in seen if not whole]
+    assert any(whole for step, _, whole in seen if step < min(gap)) and any(whole for step, _, whole in seen[-20:])
+    assert 1.0 < (max(gap) - min(gap)) / 50 < 5.0

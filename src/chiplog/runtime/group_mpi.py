@@ -21,22 +21,22 @@ class MpiGroup:
         self._mpi = mpi
         self.rank, self.world = mpi.COMM_WORLD.rank, mpi.COMM_WORLD.size
         self._own, self._duplicating = mpi.COMM_WORLD.Idup()
+        self._saying: Any = None
 
     def hear(self, word: str, seconds: float) -> str:
-        """Rank 0's word."""
+        """Rank 0's word; rank 0 itself waits for nobody."""
+        self._word = bytearray(word.encode().ljust(256) if self.rank == 0 else 256)
+        self._saying = self._mpi.COMM_WORLD.Ibcast(self._word, root=0)
         until = time.monotonic() + seconds
-
-        def pause() -> None:
+        while self.rank and not self._saying.Test():
             if time.monotonic() > until:
                 raise TimeoutError(f"rank 0 has said nothing for {seconds:.0f} s")
             time.sleep(0.001)
-
-        self._wait(self._duplicating, pause)
-        text = bytearray(word.encode().ljust(256) if self.rank == 0 else 256)
-        self._wait(self._own.Ibcast(text, root=0), pause)
-        return text.decode().strip()
+        return self._word.decode().strip()
 
     def form(self) -> Sequence[int] | None:
+        if self.rank == 0 and self._saying is not None:
+            self._saying.Test()  # MPI moves on only when it is asked
         return range(self.world) if self._duplicating.Test() else None
 
     def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
@@ -45,7 +45,8 @@ class MpiGroup:
         receives = everyone or self.rank == 0
         heard = bytearray(self.world * len(chunk)) if receives else None
         request = self._own.Iallgather(chunk, heard) if everyone else self._own.Igather(chunk, heard, root=0)
-        self._wait(request, pause)
+        while not request.Test():
+            pause()
         if heard is None:
             return None
         return [bytes(heard[at : at + len(chunk)]) for at in range(0, len(heard), len(chunk))]
@@ -55,7 +56,3 @@ class MpiGroup:
 
     def close(self) -> None:
         pass
-
-    def _wait(self, request: Any, pause: Callable[[], None]) -> None:
-        while not request.Test():
-            pause()

@@ -185,7 +185,8 @@ class Reduce:
             if self._members is None:
                 self._shed()
                 if not self._join():
-                    self._pause = min(2 * self._pause, 0.5)
+                    longest = 0.5 if self._formed else min(0.5, max(0.02, 0.0005 * self._group.world))
+                    self._pause = min(2 * self._pause, longest)
                     return self._pause
             self._pack()
             self._settle()
@@ -395,7 +396,8 @@ class Reduce:
     def _mark(self, reason: str) -> None:
         if self._gap is not None:
             return
-        self._gap = _Gap(self._tally.oldest(self._newest), time.monotonic())
+        first = self._newest if self._plan.sync else self._tally.oldest(self._newest)
+        self._gap = _Gap(first, time.monotonic())
         if self._root and self._book is not None:
             notes.say(
                 f"statistics across ranks stop at step {self._gap.step}: {reason}; training and journals go on, and they "
