@@ -179,7 +179,7 @@ def _make(
     mine = ranks_.detect(environ)
     launch = _launch(chosen, mine.world, environ)
     meeting = _meet(chosen, mine, environ, agree=chosen.ranks == "all" and not launch)
-    if meeting is not None:
+    if meeting is not None and meeting.group is not None:
         run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex())
     if not launch:
         raise BadSetting(

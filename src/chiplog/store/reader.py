@@ -195,7 +195,7 @@ class Stored:
 
         In the default view a newer launch hides what older ones logged from its first step on.
         """
-        with self._look() as frame:
+        with self._look(whole=False) as frame:
             return frame.series(name, rank, attempt)
 
     def goodput(self) -> Ledger:
@@ -232,8 +232,8 @@ class Stored:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _look(self) -> Iterator[Frame]:
-        """The columns, up to date; one thread at a time."""
+    def _look(self, *, whole: bool = True) -> Iterator[Frame]:
+        """The columns, up to date, or with `whole=False` those that it will ask for; one thread at a time."""
         if self._frame is None:
             try:
                 from chiplog.store.frame import Frame
@@ -243,7 +243,8 @@ class Stored:
                 ) from None
             self._frame = Frame(self.path)
         with self._frame.lock:
-            self._frame.refresh()
+            if whole:
+                self._frame.refresh()
             yield self._frame
 
     def _pieces(self, ask: Callable[[Part], Iterable[T]]) -> Iterator[tuple[Segment, Iterable[T], Scanner]]:
