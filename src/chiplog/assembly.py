@@ -183,8 +183,8 @@ def _make(
         run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex())
     if not launch:
         raise BadSetting(
-            f"ranks='all' with {mine.world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the same new value "
-            "for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them with a scheduler "
+            f"ranks='all' with {mine.world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the same new "
+            "value for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them with a scheduler "
             "that says which job this is"
         )
     root = Path(chosen.dir).expanduser().absolute()
@@ -207,7 +207,9 @@ def _make(
     reduce = meeting.reduce(mine) if meeting is not None else None
     stages = [*_default_stages(chosen), *stages, *([reduce] if reduce is not None else [])]
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
-        return run.inert(identity, config, reason="") if reduce is None else _take_part(identity, chosen, stages, reduce)
+        return (
+            run.inert(identity, config, reason="") if reduce is None else _take_part(identity, chosen, stages, reduce)
+        )
     existed = _ask_disk(path, (path / layout.JOURNAL).is_dir)
     # With journals on all ranks, another rank may have made the directory a moment ago.
     before = existed and any(segment.rank == mine.rank for segment in layout.segments(path))
@@ -362,7 +364,7 @@ def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _launch(chosen: Settings, world: int, environ: Mapping[str, str]) -> str:
-    """What tells this start from others; with journals on all ranks, the same on each of them, or empty: to be agreed."""
+    """What tells this start from others; with journals on all ranks the same on each of them, or empty: not known."""
     if chosen.ranks == "main" or world == 1:
         return os.urandom(8).hex()
     return ranks_.launch_id(environ) or environ.get("CHIPLOG_RUN_ID", "")

@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[2]
 
 def hurt(folder: Path, how: str, times: int, seconds: float, plan: str) -> list[dict[str, Any]]:
     words = [sys.executable, "-m", "tests.faults.rank_faults", str(folder), how, str(times), str(seconds)]
-    done = subprocess.run(words, cwd=ROOT, env={**os.environ, "PLAN": plan}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=ROOT, env={**os.environ, "PLAN": plan}, capture_output=True, text=True, check=False
+    )
     errors = "".join(file.read_text() for file in folder.glob("*/*.err"))
     assert done.returncode == 0, f"{done.stderr}\n{errors}"
     found: list[dict[str, Any]] = json.loads((folder / "found.json").read_text())

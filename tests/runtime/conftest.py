@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCENARIOS = (
-    "synchronous two everyone asynchronous automatic silent silent_synchronously uneven not_finite straggler "
-    "fallback alone restarted early stopped_synchronously"
-).split()
+SCENARIOS = [
+    *("synchronous", "two", "everyone", "asynchronous", "automatic", "silent", "silent_synchronously", "uneven"),
+    *("not_finite", "straggler", "fallback", "alone", "restarted", "early", "stopped_synchronously"),
+]
 
 
 class Told(NamedTuple):

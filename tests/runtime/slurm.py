@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,7 +52,9 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
         SETTINGS.format(host=host, folder=folder, control=free_port(), node=free_port(), cpus=os.cpu_count() or 2)
     )
     environ = {**os.environ, "SLURM_CONF": str(settings)}
-    munge = [f"--{word}={folder}/munge.{word.partition('-')[0]}" for word in ("socket", "pid-file", "log-file", "seed-file")]
+    munge = [
+        f"--{word}={folder}/munge.{word.partition('-')[0]}" for word in ("socket", "pid-file", "log-file", "seed-file")
+    ]
     started: list[subprocess.Popen[bytes]] = []
     try:
         for words in (
@@ -64,7 +66,7 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
             with (folder / f"{words[0]}.out").open("wb") as said:
                 started.append(subprocess.Popen(words, env={**environ, "PATH": path}, stdout=said, stderr=said))
             if words[0] == "munged":
-                _wait_for(lambda: (folder / "munge.socket").exists(), folder)
+                _wait_for((folder / "munge.socket").exists, folder)
         _wait_for(lambda: _is_idle(environ), folder)
         yield environ
         _wait_for(lambda: not list((folder / "spool").glob(f"{host}_*")), folder)  # the last step has been put away
@@ -91,9 +93,9 @@ def _is_idle(environ: dict[str, str]) -> bool:
     return done.stdout.strip() == "idle"
 
 
-def _wait_for(condition: object, folder: Path) -> None:
+def _wait_for(condition: Callable[[], object], folder: Path) -> None:
     until = time.monotonic() + 40
-    while not condition():  # type: ignore[operator]
+    while not condition():
         if time.monotonic() > until:
             raise TimeoutError("\n".join(file.read_text(errors="replace")[-2000:] for file in folder.glob("*.log")))
         time.sleep(0.05)

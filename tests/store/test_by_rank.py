@@ -79,9 +79,7 @@ def test_a_restart_with_fewer_ranks_hides_what_it_repeats(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("name", ["x", "y", "gpu/0/power", "eval/loss", "nothing"])
-def test_a_quick_look_says_what_a_whole_one_does(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_quick_look_says_what_a_whole_one_does(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of rows, booleans, events and evals; from journals, damaged ones, live ones, and parts."""
     for rank in range(3):
         path = one_rank(tmp_path, rank, "first", range(20), float(rank), monkeypatch)

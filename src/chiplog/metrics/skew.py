@@ -1,13 +1,14 @@
 """Stragglers: which rank holds the others up, step by step, and for how long already.
 
 By rank, in seconds: `time`, how long its step took (`*/step_time_sec` where it is logged, otherwise from one step's
-arrival to the next); `wait`, its wait for data (`*/data_time_sec`); `late`, its arrival behind the median arrival by the
-wall clocks of the hosts. A rank is slow at a step when one of them exceeds the median by a fifth of the median step
+arrival to the next); `wait`, its wait for data (`*/data_time_sec`); `late`, its arrival behind the median arrival, by
+the wall clocks of the hosts. A rank is slow at a step when one of them exceeds the median by a fifth of the median step
 time, and by 5 ms.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -119,8 +120,6 @@ class Skew:
 
 
 def _value(said: Said, ending: str) -> float | None:
-    import struct
-
     for at, name in enumerate(said.values.names):
         if name == ending or name.endswith(f"/{ending}"):
             (value,) = struct.unpack_from("=d", said.values.doubles, 8 * at)

@@ -6,7 +6,7 @@ nothing is lost where values are large and close together), `count` = n.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +22,8 @@ ALWAYS = ("mean", "max", "min", "std")
 
 # The same on every rank by nature, or meaningless as a mean: by the last part of the name.
 COUNTERS = frozenset(
-    ("step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "epoch", "epochs", "batch", "idx")
-    + ("bidx", "index", "seed", "rank", "world_size", "lr", "learning_rate", "weight_decay", "momentum", "warmup")
+    "step steps global_step iter iters iteration iterations epoch epochs batch idx bidx index seed rank world_size lr "
+    "learning_rate weight_decay momentum warmup".split()
 )
 
 
@@ -114,7 +114,7 @@ def _columns(
     whole: bool,
     extras: Extras,
     who: NDArray[np.int64],
-) -> Iterable[NDArray[np.float64]]:
+) -> list[NDArray[np.float64]]:
     import numpy as np
 
     kept = matrix if whole else np.where(finite, matrix, 0.0)

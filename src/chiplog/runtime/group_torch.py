@@ -62,7 +62,9 @@ class TorchGroup:
         if members is None:
             return None
         try:
-            self._group = gloo(self._store, str(self._generation), members.index(self.rank), len(members), self._seconds)
+            self._group = gloo(
+                self._store, str(self._generation), members.index(self.rank), len(members), self._seconds
+            )
         except Exception as error:
             self._generation += 1
             raise Broken(_reason(error)) from None

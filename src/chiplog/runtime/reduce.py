@@ -12,17 +12,15 @@ import threading
 import time
 from _queue import Empty, SimpleQueue
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from chiplog.core import forks, notes
-from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
-from chiplog.metrics.skew import Skew
-from chiplog.metrics.stats import Values, across
-from chiplog.metrics.tally import Gathered, Said, Tally
+from chiplog.metrics.tally import Said, Tally
 from chiplog.runtime.groups import Broken, Group
 from chiplog.runtime.plan import Plan
+from chiplog.runtime.report import Book, Report
 from chiplog.runtime.wire import HEAD, Bye, Facts, Inbox, Outbox
 
 TICK = 0.25  # s between two rounds, where nobody waits for one
@@ -36,16 +34,6 @@ SMALLEST, LARGEST, AT_ONCE = 512, 1 << 20, 64 << 20  # bytes of a chunk, and of 
 SCHEDULE = 64  # rounds between two in which the room is agreed on, after the first few
 DEVICE = ("clock", "throttle", "temperature", "power", "id")  # what is told of a device
 FACTS = 10.0  # s between two reports of what a rank is
-
-
-class Book(Protocol):
-    """What the statistics need of a run."""
-
-    def add_row(self, row: Row, step: int | float) -> None: ...
-
-    def found(self, finding: Finding, rule: str, step: int | float) -> None: ...
-
-    def event(self, name: str, /, step: int | float | None = None, **data: Any) -> None: ...
 
 
 class Reduce:
@@ -64,16 +52,13 @@ class Reduce:
         self._members: Sequence[int] | None = None
         self._facts: dict[int, dict[str, Any]] = {group.rank: dict(facts)}
         self._told: dict[str, Any] = {}
-        self._skew = Skew(self._facts)
-        self._bad: dict[str, list[int]] = {}
-        self._gap: _Gap | None = None
-        self._answered: dict[int | float, set[str]] = {}
+        self._report = Report(plan, self._facts, main=self._root)
         self._drained = threading.Event()
         self._closing = self._stopped = False
         self._formed = False
         self._floor: int | float | None = None
+        self._pause = 0.005  # s until it is asked again whether the group is whole
         self._newest: int | float = 0
-        self._book: Book | None = None
         self._thread = threading.Thread(target=self._serve, name="chiplog-ranks", daemon=True)
         self._begin(())
 
@@ -83,9 +68,13 @@ class Reduce:
         if self._stopped or (self._plan.every > 1 and step % self._plan.every):
             return row
         if not self._plan.sync:
+            if len(self._queue) >= QUEUE:
+                notes.once(
+                    "ranks behind", f"more than {QUEUE:,} rows wait for the other ranks; the oldest are given up"
+                )
             self._queue.append(_Row(step, row, time.time_ns()))
             return row
-        if self._members is None or self._gap is not None:  # not whole just now
+        if self._members is None or self._report.gap is not None:  # not whole just now
             self._newest = step
             return row
         if not self._hears or threading.current_thread().name == KEEPER:
@@ -107,7 +96,7 @@ class Reduce:
             count = len(self._tally.of(step).rows.get(self._group.rank, ()))
             while self._members is not None and not self._stopped:
                 if self._tally.has(step, count, time.monotonic()):
-                    return {**row, **self._statistics(self._tally.of(step))}
+                    return {**row, **self._report.statistics(self._tally.of(step), len(self._inboxes))}
                 self._round(wait=self._group.waits)
         except (Broken, _Stopped) as error:
             self._break(str(error))
@@ -128,7 +117,7 @@ class Reduce:
 
     def start(self, book: Book) -> None:
         """Begin; synchronously, wait until the group is whole, but not for longer than the deadline."""
-        self._book = book
+        self._report.book = book
         forks.watch(self)
         atexit.register(self._stop)
         self._thread.start()
@@ -144,7 +133,10 @@ class Reduce:
             self._drained.wait(timeout if self._formed else min(timeout, UNFORMED))
         if self._root:
             self._stop()
-            self._account()
+            if self._queue:
+                why = "it was not whole at the end" if self._formed else "not all ranks have called chiplog.init"
+                self._report.account(len(self._queue), self._queue[0].step, why)
+                self._queue.clear()
 
     def tell_device(self, data: Mapping[str, Any]) -> None:
         """Take from a sample of a device what may explain that a rank is slow: its clocks, and why they are low."""
@@ -172,7 +164,7 @@ class Reduce:
             self._ring(pause)
         if self._closing:  # what was not completed in time is worth writing too
             for gathered in self._tally.rest():
-                self._emit(gathered)
+                self._report.write(gathered, len(self._inboxes))
         self._drained.set()
         try:
             self._group.close()
@@ -212,8 +204,7 @@ class Reduce:
         self._begin(members)
         self._floor = self._newest if self._formed else None
         self._formed = True
-        if self._gap is not None:
-            self._end_gap()
+        self._report.back(self._newest)
         return True
 
     def _begin(self, members: Sequence[int]) -> None:
@@ -270,7 +261,7 @@ class Reduce:
             taken = time.monotonic() - began
             if self._stopped:
                 raise _Stopped
-            if self._gap is None and taken > self._plan.deadline:
+            if self._report.gap is None and taken > self._plan.deadline:
                 left = f"; finished: {', '.join(map(str, sorted(self._gone)[:8]))}" if self._gone else ""
                 self._mark(f"not all ranks came within {self._plan.deadline:g} s{left}")
             time.sleep(max(20e-6, min(0.1 * taken, 0.002 if self._plan.sync else 0.02)))
@@ -278,8 +269,7 @@ class Reduce:
         chunks = self._group.exchange(chunk, agree or self._plan.everyone, None if wait else pause)
         self._due = time.monotonic() + self._pace()
         self._rounds += 1
-        if self._gap is not None:
-            self._end_gap()
+        self._report.back(self._newest)
         if chunks is not None:
             assert self._members is not None
             if self._hears:
@@ -319,62 +309,11 @@ class Reduce:
         if not self._hears:
             return
         for gathered in self._tally.ready(now):
-            self._emit(gathered)
+            self._report.write(gathered, len(self._inboxes))
         if self._closing and (not len(self._tally) or len(self._gone) + 1 >= len(self._inboxes)):
             for gathered in self._tally.rest():
-                self._emit(gathered)
+                self._report.write(gathered, len(self._inboxes))
             self._drained.set()
-
-    def _emit(self, gathered: Gathered) -> None:
-        row = self._statistics(gathered)
-        self._answered.pop(gathered.step, None)
-        skew, finding = self._skew(gathered) if self._root else ({}, None)
-        assert self._book is not None
-        if row or skew:
-            self._book.add_row({**row, **skew}, gathered.step)
-        if finding is not None:
-            self._book.found(finding, self._skew.name, gathered.step)
-
-    def _statistics(self, gathered: Gathered) -> Row:
-        """The statistics of a step, but for those that have been given already."""
-        rows: dict[int, list[Values]] = {rank: [said.values for said in rows] for rank, rows in gathered.rows.items()}
-        given = self._answered.get(gathered.step)
-        if given:
-            rows = {rank: [one for one in values if not given.issuperset(one.names)] for rank, values in rows.items()}
-            rows = {rank: values for rank, values in rows.items() if values}
-        if not rows:
-            return {}
-        found = across(rows, self._plan.extras, world=len(self._inboxes))
-        if self._plan.sync:
-            self._answered.setdefault(gathered.step, set()).update(
-                name for values in rows.values() for one in values for name in one.names
-            )
-            while len(self._answered) > QUEUE:
-                self._answered.pop(next(iter(self._answered)))
-        if self._root and (found.bad or self._bad):
-            self._tell_bad(found.bad, gathered)
-        return found.row
-
-    def _tell_bad(self, bad: Mapping[str, list[int]], gathered: Gathered) -> None:
-        """Name the ranks whose values are not finite; once, until they are again."""
-        seen = {name for rows in gathered.rows.values() for said in rows for name in said.values.names}
-        for name in seen & self._bad.keys() - bad.keys():
-            del self._bad[name]
-        for name, ranks in bad.items():
-            if name not in self._bad:
-                self._bad[name] = ranks
-                which = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
-                assert self._book is not None
-                self._book.found(
-                    Finding(
-                        f"{name} is not finite on rank {which}",
-                        "error",
-                        f"at step {gathered.step}; the statistics are of the other ranks",
-                        {"name": name, "step": gathered.step, "ranks": ranks},
-                    ),
-                    "rank-non-finite",
-                    gathered.step,
-                )
 
     # -- when a rank is missing ------------------------------------------------------------------------------------
 
@@ -382,7 +321,7 @@ class Reduce:
         """The group is gone: what waits is given up, and the gap is marked."""
         if self._root and self._closing:
             for gathered in self._tally.rest():
-                self._emit(gathered)
+                self._report.write(gathered, len(self._inboxes))
             self._drained.set()
         elif not self._all_gone():
             self._mark(reason)
@@ -394,32 +333,8 @@ class Reduce:
         return bool(self._gone) and len(self._gone) + 1 >= len(self._inboxes)
 
     def _mark(self, reason: str) -> None:
-        if self._gap is not None:
-            return
         first = self._newest if self._plan.sync else self._tally.oldest(self._newest)
-        self._gap = _Gap(first, time.monotonic())
-        if self._root and self._book is not None:
-            notes.say(
-                f"statistics across ranks stop at step {self._gap.step}: {reason}; training and journals go on, and they "
-                "come back when all ranks do"
-            )
-            self._book.event("gap", across="ranks", reason=reason, step=self._gap.step)
-
-    def _account(self) -> None:
-        """Say how many rows came to nothing because the group was not whole at the end."""
-        if self._queue and self._book is not None:
-            rows, step = len(self._queue), self._queue[0].step
-            why = "it was not whole at the end" if self._formed else "not all ranks have called chiplog.init"
-            notes.say(f"{rows:,} rows have no statistics across ranks: {why}")
-            self._book.event("gap", across="ranks", reason=why, rows=rows, step=step)
-            self._queue.clear()
-
-    def _end_gap(self) -> None:
-        gap, self._gap = self._gap, None
-        if gap is not None and self._root and self._book is not None:
-            seconds = time.monotonic() - gap.since
-            notes.say(f"statistics across ranks are back after {seconds:.0f} s")
-            self._book.event("gap", across="ranks", step=gap.step, until=self._newest, seconds=seconds)
+        self._report.mark(reason, first)
 
     def _shed(self) -> None:
         """What is logged while the group is not whole is not waited for; before it ever was, it is."""
@@ -438,11 +353,6 @@ class _Row(NamedTuple):
     step: int | float
     row: Row
     time: int
-
-
-class _Gap(NamedTuple):
-    step: int | float
-    since: float
 
 
 class _Stopped(Exception):

@@ -194,16 +194,12 @@ def _hiding(streams: Sequence[_Lived], main: Sequence[_Lived]) -> Iterator[list[
     launches = {stream.launch for stream in streams}
     order = {stream.launch: stream.attempt for stream in main}
     without = [
-        (stream, step)
-        for stream in main
-        if stream.launch not in launches and (step := stream.first_step) is not None
+        (stream, step) for stream in main if stream.launch not in launches and (step := stream.first_step) is not None
     ]
     for stream in streams:
         mine = order.get(stream.launch)
         yield [step for newer, step in firsts if newer.attempt > stream.attempt and not _beside(stream, newer)] + [
-            step
-            for newer, step in without
-            if mine is not None and newer.attempt > mine and not _beside(stream, newer)
+            step for newer, step in without if mine is not None and newer.attempt > mine and not _beside(stream, newer)
         ]
 
 

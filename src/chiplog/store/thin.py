@@ -77,7 +77,7 @@ class Thin:
         rows = _decoder(self.name).decode(b"[%b]" % b",".join([line for line in lines if line.startswith(_STEP)]))
         others = [records.decode(line) for line in lines if not line.startswith(_STEP)]
         if rows:
-            self.end = max(self.end, max([row.time for row in rows]))
+            self.end = max(self.end, *[row.time for row in rows])
             self._begin([(row.seq, row.step) for row in rows if not row.auto])
             self._add([(row.step, row.seq, row.metrics.value) for row in rows])
         self._feed(others)
