@@ -184,8 +184,8 @@ def _make(
     if not launch:
         raise BadSetting(
             f"ranks='all' with {mine.world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the same new "
-            "value for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them with a scheduler "
-            "that says which job this is"
+            "value for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them with a "
+            "scheduler that says which job this is"
         )
     root = Path(chosen.dir).expanduser().absolute()
     path = root / layout.check_slug("project", project) / layout.check_slug("id", run_id)

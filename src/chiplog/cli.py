@@ -102,6 +102,8 @@ def _looking(verb: _Verb) -> None:
     show = verb("show", "say everything about a run", "chiplog show latest")
     _takes_run(show)
     show.add_argument("--all", action="store_true", help="all series and all settings, however many")
+    show.add_argument("--ranks", action="store_true", help="rank by rank: a table and a heat map of one series")
+    show.add_argument("--of", metavar="NAME", help="the series for --ranks (default: the step time, or a loss)")
     show.add_argument("--json", action="store_true", help="as JSON")
 
     tail = verb("tail", "follow a run while it is written", "chiplog tail latest -n 5")

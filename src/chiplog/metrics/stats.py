@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 ALWAYS = ("mean", "max", "min", "std")
 
 # The same on every rank by nature, or meaningless as a mean: by the last part of the name.
-COUNTERS = frozenset(
-    "step steps global_step iter iters iteration iterations epoch epochs batch idx bidx index seed rank world_size lr "
-    "learning_rate weight_decay momentum warmup".split()
-)
+COUNTERS = frozenset((
+    "step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "epoch", "epochs", "batch", "idx",
+    "bidx", "index", "seed", "rank", "world_size", "lr", "learning_rate", "weight_decay", "momentum", "warmup",
+))  # fmt: skip
 
 
 class Extras(msgspec.Struct, frozen=True):

@@ -99,7 +99,7 @@ class Report:
         assert self.book is not None
         seen = {name for rows in gathered.rows.values() for said in rows for name in said.values.names}
         self._bad -= seen - bad.keys()
-        for name in bad.keys() - self._bad:
+        for name in [name for name in bad if name not in self._bad]:
             self._bad.add(name)
             ranks, step = bad[name], gathered.step
             which = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
