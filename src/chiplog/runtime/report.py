@@ -60,8 +60,8 @@ class Report:
             return {}
         found = across(rows, self._plan.extras, world=world)
         if self._plan.sync:
-            names = {name for values in rows.values() for one in values for name in one.names}
-            self._given.setdefault(gathered.step, set()).update(names)
+            had = self._given.setdefault(gathered.step, set())
+            had.update(*(one.names for values in rows.values() for one in values))
             if len(self._given) > REMEMBERED:
                 self._given.pop(next(iter(self._given)))
         if self._main and (found.bad or self._bad):
