@@ -186,7 +186,7 @@ def gathers(_: str) -> dict[str, list[float]]:
     taken: dict[str, list[float]] = {"20": [], "1000": []}
     for _step in range(STEPS):
         for count, size in (("20", 512), ("1000", 8192)):
-            taken[count].append(_timed(lambda size=size: group.exchange(bytes(size), False, None)))
+            taken[count].append(_timed(lambda size=size: group.exchange(bytes(size), False)(None)))
     return taken
 
 

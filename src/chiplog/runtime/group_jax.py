@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from chiplog.runtime.groups import Finish, Pause
 
 _count = 0  # of the groups this process has asked for
 
@@ -36,24 +38,28 @@ class JaxGroup:
     def form(self) -> Sequence[int] | None:
         return range(self.world)
 
-    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
-        """Every rank's chunk. A rank that receives nothing waits until rank 0 has read the round before."""
-        assert pause is not None
+    def exchange(self, chunk: bytes, everyone: bool) -> Finish:
+        """Begin a round. A rank that receives nothing waits until rank 0 has read the round before."""
         client, now = self._client, self._round
         client.key_value_set_bytes(f"{self._prefix}/{now}/{self.rank}", chunk)
         self._round += 1
-        if not everyone and self.rank:
-            while now > 0 and not client.key_value_dir_get(f"{self._prefix}/read/{now - 1}"):
+
+        def finish(pause: Pause | None) -> list[bytes] | None:
+            assert pause is not None
+            if not everyone and self.rank:
+                while now > 0 and not client.key_value_dir_get(f"{self._prefix}/read/{now - 1}"):
+                    pause()
+                return None
+            while len(found := client.key_value_dir_get_bytes(f"{self._prefix}/{now}/")) < self.world:
                 pause()
-            return None
-        while len(found := client.key_value_dir_get_bytes(f"{self._prefix}/{now}/")) < self.world:
-            pause()
-        if self.rank == 0:  # all who are in this round have done with the one before
-            client.key_value_set(f"{self._prefix}/read/{now}", "1")
-            client.key_value_delete(f"{self._prefix}/{now - 1}/")
-            client.key_value_delete(f"{self._prefix}/read/{now - 2}")
-        by_rank = {int(key.rpartition("/")[2]): value for key, value in found}
-        return [by_rank[rank] for rank in range(self.world)]
+            if self.rank == 0:  # all who are in this round have done with the one before
+                client.key_value_set(f"{self._prefix}/read/{now}", "1")
+                client.key_value_delete(f"{self._prefix}/{now - 1}/")
+                client.key_value_delete(f"{self._prefix}/read/{now - 2}")
+            by_rank = {int(key.rpartition("/")[2]): value for key, value in found}
+            return [by_rank[rank] for rank in range(self.world)]
+
+        return finish
 
     def leave(self, rank: int) -> None:
         pass

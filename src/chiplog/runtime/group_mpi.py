@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from chiplog.runtime.groups import Finish, Pause
 
 
 class MpiGroup:
@@ -39,17 +41,21 @@ class MpiGroup:
             self._saying.Test()  # MPI moves on only when it is asked
         return range(self.world) if self._duplicating.Test() else None
 
-    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
-        """Every rank's chunk; late ones are waited for until `pause` raises."""
-        assert pause is not None
+    def exchange(self, chunk: bytes, everyone: bool) -> Finish:
+        """Begin a gather to rank 0, or to everyone."""
         receives = everyone or self.rank == 0
         heard = bytearray(self.world * len(chunk)) if receives else None
         request = self._own.Iallgather(chunk, heard) if everyone else self._own.Igather(chunk, heard, root=0)
-        while not request.Test():
-            pause()
-        if heard is None:
-            return None
-        return [bytes(heard[at : at + len(chunk)]) for at in range(0, len(heard), len(chunk))]
+
+        def finish(pause: Pause | None) -> list[bytes] | None:
+            assert pause is not None and chunk  # the chunk is kept until it has been sent
+            while not request.Test():
+                pause()
+            if heard is None:
+                return None
+            return [bytes(heard[at : at + len(chunk)]) for at in range(0, len(heard), len(chunk))]
+
+        return finish
 
     def leave(self, rank: int) -> None:
         pass

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from chiplog.runtime.groups import Broken
+from chiplog.runtime.groups import Broken, Finish, Pause
 
 AGAIN = 60.0  # s between two times that a group is formed anew
 _count = 0  # of the groups this process has asked for: the same on all ranks, as far as all call `init` alike
@@ -73,13 +73,30 @@ class TorchGroup:
             self._formed = time.monotonic()
         return members
 
-    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
-        """Every member's chunk, of equal length, at rank 0 or at everyone; `pause` is called while it takes time."""
+    def exchange(self, chunk: bytes, everyone: bool) -> Finish:
+        """Begin a gather to rank 0, or to everyone."""
+        torch, count = self._torch, len(self._members)
+        receives = everyone or self.rank == self._members[0]
+        mine = torch.frombuffer(bytearray(chunk), dtype=torch.uint8)
+        heard = torch.empty(count * len(chunk) if receives else 0, dtype=torch.uint8)
+
+        def finish(pause: Pause | None) -> list[bytes] | None:
+            try:
+                while pause is not None and not work.is_completed():
+                    pause()
+                work.wait()  # raises what went wrong
+            except (RuntimeError, ValueError) as error:
+                raise self._broken(error) from None
+            if not receives:
+                return None
+            whole = heard.numpy().tobytes()
+            return [whole[at : at + len(chunk)] for at in range(0, len(whole), len(chunk))]
+
         try:
-            return self._exchange(chunk, everyone, pause)
+            work = self._begin(mine, heard, everyone)
         except (RuntimeError, ValueError) as error:
-            self._lose()
-            raise Broken(_reason(error)) from None
+            raise self._broken(error) from None
+        return finish
 
     def leave(self, rank: int) -> None:
         """A rank has finished: the next group is formed without it."""
@@ -89,30 +106,19 @@ class TorchGroup:
         if self._store is not None:
             self._lose()
 
-    def _exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
-        torch, count, root = self._torch, len(self._members), self._members[0]
-        mine = torch.frombuffer(bytearray(chunk), dtype=torch.uint8)
-        receives = everyone or self.rank == root
-        heard = torch.empty(count * len(chunk) if receives else 0, dtype=torch.uint8)
+    def _begin(self, mine: Any, heard: Any, everyone: bool) -> Any:
+        pieces = list(heard.chunk(len(self._members))) if len(heard) else []
+        if self._store is None:
+            if everyone:
+                return self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
+            return self._dist.gather(mine, pieces or None, dst=0, group=self._group, async_op=True)
         if everyone:
-            work = self._group._allgather_base(heard, mine) if self._store else self._fallback(heard, mine, everyone)
-        elif self._store:
-            work = self._group.gather([list(heard.chunk(count))] if receives else [], [mine])
-        else:
-            work = self._fallback(heard, mine, everyone)
-        while pause is not None and not work.is_completed():
-            pause()
-        work.wait()  # raises what went wrong
-        if not receives:
-            return None
-        whole = heard.numpy().tobytes()
-        return [whole[at : at + len(chunk)] for at in range(0, len(whole), len(chunk))]
+            return self._group._allgather_base(heard, mine)
+        return self._group.gather([pieces] if pieces else [], [mine])
 
-    def _fallback(self, heard: Any, mine: Any, everyone: bool) -> Any:
-        pieces = list(heard.chunk(self.world)) if len(heard) else None
-        if everyone:
-            return self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
-        return self._dist.gather(mine, pieces, dst=0, group=self._group, async_op=True)
+    def _broken(self, error: Exception) -> Broken:
+        self._lose()
+        return Broken(_reason(error))
 
     def _gate(self) -> list[int] | None:
         """Who is in the next group: everyone who has not finished, once rank 0 has seen that they are all ready."""

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 
 class Broken(Exception):
     """The group is no more; `form` may make another."""
+
+
+Pause: TypeAlias = Callable[[], None]  # sleeps a little, and raises to give up
+# Waits until a round is over, with a pause in between or, where the group `waits`, without; gives the members' chunks,
+# None where nothing is received.
+Finish: TypeAlias = Callable[[Pause | None], list[bytes] | None]
 
 
 class Group(Protocol):
@@ -22,10 +28,10 @@ class Group(Protocol):
         """The ranks that are in the group, once it is whole; None while it is not. Raises `Broken`."""
         ...
 
-    def exchange(self, chunk: bytes, everyone: bool, pause: Callable[[], None] | None) -> list[bytes] | None:
-        """Every member's chunk, of equal length, at rank 0 or at everyone; None where nothing is received.
+    def exchange(self, chunk: bytes, everyone: bool) -> Finish:
+        """Begin a round: every member gives a chunk of the same length, and rank 0 or everyone gets them all.
 
-        Calls `pause` while it waits, which sleeps, and raises to give up. Raises `Broken` when the group is.
+        What it returns completes the round. Both raise `Broken` when the group is.
         """
         ...
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from chiplog.core import forks, notes
 from chiplog.core.records import Row
 from chiplog.metrics.tally import Said, Tally
-from chiplog.runtime.groups import Broken, Group
+from chiplog.runtime.groups import Broken, Finish, Group
 from chiplog.runtime.plan import Plan
 from chiplog.runtime.report import Book, Report
 from chiplog.runtime.wire import HEAD, Bye, Facts, Inbox, Outbox
@@ -79,11 +79,26 @@ class Reduce:
             return row
         if not self._hears or threading.current_thread().name == KEEPER:
             self._queue.append(_Row(step, row, time.time_ns()))
-            self._wake()
+            self._send()
             if len(self._queue) > AHEAD:
                 self._hold_back()
             return row
         return self._ask(row, step)
+
+    def _send(self) -> None:
+        """Begin a round here and now, where none is under way: rank 0 may wait for it. The thread completes it."""
+        if self._lock.acquire(blocking=False):
+            self._holder = threading.get_ident()
+            try:
+                if self._members is not None and self._under_way is None:
+                    self._pack()
+                    self._begin_round()
+            except Broken as error:
+                self._break(str(error))
+            finally:
+                self._holder = 0
+                self._lock.release()
+        self._wake()
 
     def _ask(self, row: Row, step: int | float) -> Row:
         """The row with the statistics of its step: the rounds that takes are done here and now."""
@@ -183,7 +198,7 @@ class Reduce:
             self._pack()
             self._settle()
             due = self._due - time.monotonic()
-            if due > 0 and not self._urgent():
+            if due > 0 and not self._urgent() and self._under_way is None:
                 return due
             self._round()
             self._settle()
@@ -214,6 +229,7 @@ class Reduce:
         names: dict[int, tuple[str, ...]] = {}
         self._inboxes = {rank: Inbox(names) for rank in members}
         self._rounds = 0
+        self._under_way: _Round | None = None
         self._room = ROOM
         self._due = self._facts_due = 0.0
         self._pause = 0.005
@@ -233,6 +249,7 @@ class Reduce:
     def _pack(self) -> None:
         """Take the rows that have come."""
         rank, now = self._group.rank, time.monotonic()
+        closing = self._closing  # asked first: what was logged before it is in the queue by now
         if now >= self._facts_due and not self._root and self._told != self._facts[rank]:
             self._facts_due = now + FACTS
             self._told = dict(self._facts[rank])
@@ -246,16 +263,20 @@ class Reduce:
                 self._outbox.add(number, said)
             if self._hears and values.names:
                 self._tally.add(rank, said, now)
-        if self._closing and not self._said_bye:
+        if closing and not self._said_bye:
             self._said_bye = True
             self._outbox.leave()
             self._tally.leave(rank)
 
-    def _round(self, wait: bool = False) -> None:
+    def _begin_round(self) -> _Round:
         # Now and then all see what all still have to send, and so agree on the room without a word.
         agree = self._rounds % SCHEDULE == 0 or self._rounds & (self._rounds - 1) == 0
         chunk = self._outbox.chunk(self._room)
-        began = time.monotonic()
+        self._under_way = _Round(self._group.exchange(chunk, agree or self._plan.everyone), agree, time.monotonic())
+        return self._under_way
+
+    def _round(self, wait: bool = False) -> None:
+        finish, agree, began = self._under_way or self._begin_round()
 
         def pause() -> None:
             taken = time.monotonic() - began
@@ -266,7 +287,8 @@ class Reduce:
                 self._mark(f"not all ranks came within {self._plan.deadline:g} s{left}")
             time.sleep(max(20e-6, min(0.1 * taken, 0.002 if self._plan.sync else 0.02)))
 
-        chunks = self._group.exchange(chunk, agree or self._plan.everyone, None if wait else pause)
+        chunks = finish(None if wait else pause)
+        self._under_way = None
         self._due = time.monotonic() + self._pace()
         self._rounds += 1
         self._report.back(self._newest)
@@ -276,7 +298,7 @@ class Reduce:
                 self._hear(dict(zip(self._members, chunks, strict=True)))
             if agree or self._plan.everyone:
                 self._agree(chunks)
-        if self._closing and self._said_bye and not self._outbox.left and not self._queue and not self._root:
+        if self._said_bye and not self._outbox.left and not self._root:
             self._drained.set()
 
     def _hear(self, chunks: Mapping[int, bytes]) -> None:
@@ -310,7 +332,7 @@ class Reduce:
             return
         for gathered in self._tally.ready(now):
             self._report.write(gathered, len(self._inboxes))
-        if self._closing and (not len(self._tally) or len(self._gone) + 1 >= len(self._inboxes)):
+        if self._said_bye and (not len(self._tally) or len(self._gone) + 1 >= len(self._inboxes)):
             for gathered in self._tally.rest():
                 self._report.write(gathered, len(self._inboxes))
             self._drained.set()
@@ -353,6 +375,14 @@ class _Row(NamedTuple):
     step: int | float
     row: Row
     time: int
+
+
+class _Round(NamedTuple):
+    """A round that has begun."""
+
+    finish: Finish
+    agree: bool  # whether everyone hears everyone
+    began: float
 
 
 class _Stopped(Exception):
