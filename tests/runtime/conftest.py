@@ -14,7 +14,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = [
-    *("synchronous", "two", "everyone", "asynchronous", "automatic", "silent", "silent_synchronously", "uneven"),
+    *(
+        "synchronous",
+        "two",
+        "four",
+        "everyone",
+        "asynchronous",
+        "automatic",
+        "silent",
+        "silent_synchronously",
+        "uneven",
+    ),
     *("not_finite", "straggler", "fallback", "alone", "restarted", "early", "stopped_synchronously"),
 ]
 

@@ -46,6 +46,15 @@ def everyone(mine: Rank) -> Any:
         return [run.log({"x": float(mine.rank * 10 + step)}, step=step) for step in range(3)]
 
 
+def four(mine: Rank) -> Any:
+    """Four ranks: what is gathered goes to everyone in a tree."""
+    with mine.init(reduce="sync,all") as run:
+        return [run.log({"x": float(mine.rank + step), f"of/{mine.rank}": 1.0}, step=step) for step in range(70)]
+
+
+four.world = 4  # type: ignore[attr-defined]
+
+
 def asynchronous(mine: Rank) -> Any:
     """Statistics are written later, at the step they belong to; two calls a step, journals on all ranks."""
     run = mine.init(reduce="async", ranks="all")

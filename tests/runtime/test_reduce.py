@@ -55,6 +55,14 @@ def test_every_rank_may_get_the_row_with_all_extras(told: Told) -> None:
         }  # fmt: skip
 
 
+@scenario("four")
+def test_four_ranks_all_get_the_same_row(told: Told) -> None:
+    """At every step, also after rounds in which the room is agreed on."""
+    for rank, rows in enumerate(told.ranks):
+        assert [row["x/mean"] for row in rows] == [step + 1.5 for step in range(70)], rank
+        assert all(row["of/3/count"] == 1 for row in rows)
+
+
 @scenario("asynchronous")
 def test_statistics_that_come_later_belong_to_their_step(told: Told, launched: Path) -> None:
     """Also where a step is logged in several calls, and each rank has a name of its own."""

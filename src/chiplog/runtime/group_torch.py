@@ -12,6 +12,7 @@ import msgspec
 
 from chiplog.runtime.groups import Broken, Finish, Pause
 
+RING = 3  # ranks up to which an all-gather is the quickest way to everyone
 AGAIN = 60.0  # s between two times that a group is formed anew
 _count = 0  # of the groups this process has asked for: the same on all ranks, as far as all call `init` alike
 
@@ -79,12 +80,14 @@ class TorchGroup:
         receives = everyone or self.rank == self._members[0]
         mine = torch.frombuffer(bytearray(chunk), dtype=torch.uint8)
         heard = torch.empty(count * len(chunk) if receives else 0, dtype=torch.uint8)
+        # Gloo gathers to all in a ring, hop by hop; to one and from there in a tree is quicker but for the smallest.
+        spread = everyone and count > RING
 
         def finish(pause: Pause | None) -> list[bytes] | None:
             try:
-                while pause is not None and not work.is_completed():
-                    pause()
-                work.wait()  # raises what went wrong
+                _wait(work, pause)
+                if spread:
+                    _wait(self._spread(heard), pause)
             except (RuntimeError, ValueError) as error:
                 raise self._broken(error) from None
             if not receives:
@@ -93,7 +96,7 @@ class TorchGroup:
             return [whole[at : at + len(chunk)] for at in range(0, len(whole), len(chunk))]
 
         try:
-            work = self._begin(mine, heard, everyone)
+            work = self._begin(mine, heard, everyone and not spread)
         except (RuntimeError, ValueError) as error:
             raise self._broken(error) from None
         return finish
@@ -107,7 +110,8 @@ class TorchGroup:
             self._lose()
 
     def _begin(self, mine: Any, heard: Any, everyone: bool) -> Any:
-        pieces = list(heard.chunk(len(self._members))) if len(heard) else []
+        receives = everyone or self.rank == self._members[0]
+        pieces = list(heard.chunk(len(self._members))) if receives else []
         if self._store is None:
             if everyone:
                 return self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
@@ -115,6 +119,12 @@ class TorchGroup:
         if everyone:
             return self._group._allgather_base(heard, mine)
         return self._group.gather([pieces] if pieces else [], [mine])
+
+    def _spread(self, heard: Any) -> Any:
+        """Give everyone what the first has gathered."""
+        if self._store is None:
+            return self._dist.broadcast(heard, src=0, group=self._group, async_op=True)
+        return self._group.broadcast([heard], self._dist.BroadcastOptions())
 
     def _broken(self, error: Exception) -> Broken:
         self._lose()
@@ -144,6 +154,12 @@ class TorchGroup:
             group.abort()
         except Exception:  # it is broken anyway
             pass
+
+
+def _wait(work: Any, pause: Pause | None) -> None:
+    while pause is not None and not work.is_completed():
+        pause()
+    work.wait()  # raises what went wrong
 
 
 def own_store(prefix: str, seconds: float) -> Any:

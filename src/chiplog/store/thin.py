@@ -49,11 +49,7 @@ class Thin:
             return
         cut = data.rfind(b"\n") + 1
         lines = list(filter(None, data[:cut].split(b"\n")))
-        whole = [
-            line
-            for line in lines
-            if (at := line.rfind(b',"crc":')) >= 0 and line[at:] == b',"crc":%d}' % crc32(line[:at])
-        ]
+        whole = [line for line in lines if (cut_up := line.rpartition(b',"crc":'))[2] == b"%d}" % crc32(cut_up[0])]
         try:
             if len(whole) != len(lines):
                 raise ValueError("something is damaged")
