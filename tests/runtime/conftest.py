@@ -25,7 +25,7 @@ SCENARIOS = [
         "silent_synchronously",
         "uneven",
     ),
-    *("not_finite", "straggler", "fallback", "alone", "restarted", "early", "stopped_synchronously"),
+    *("not_finite", "straggler", "fallback", "alone", "forks", "restarted", "early", "stopped_synchronously"),
 ]
 
 

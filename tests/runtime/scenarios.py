@@ -181,6 +181,23 @@ def alone(mine: Rank) -> Any:
     return {"took": time.perf_counter() - began, "x": chiplog.read(run.dir).series("x").values.tolist()}
 
 
+def forks(mine: Rank) -> Any:
+    """Children are forked while rounds are under way, as a data loader does; they log, and end."""
+    run = mine.init(reduce="sync")
+    codes = []
+    for step in range(30):
+        run.log({"x": float(mine.rank)}, step=step)
+        if step % 5 == 0:
+            pid = os.fork()
+            if pid == 0:
+                run.log({"x": 1.0}, step=step)
+                run.finish()
+                os._exit(0)
+            codes.append(os.waitpid(pid, 0)[1])
+    run.finish()
+    return {"codes": codes, "dir": str(run.dir)}
+
+
 def restarted(mine: Rank) -> Any:
     """Two runs one after the other in one process, and the second has the first one's id."""
     rows = []

@@ -167,6 +167,13 @@ def test_a_script_that_calls_init_on_rank_0_only_loses_nothing(told: Told) -> No
     assert "not all ranks have called chiplog.init" in told.errors[0]
 
 
+@scenario("forks")
+def test_forked_children_hang_nobody(told: Told) -> None:
+    """And what they log is neither kept nor part of the statistics."""
+    assert all(rank["codes"] == [0] * 6 for rank in told.ranks)
+    assert chiplog.read(told.ranks[0]["dir"]).series("x/mean").values.tolist() == [1.0] * 30
+
+
 @scenario("restarted")
 def test_runs_one_after_the_other_do_not_meet(told: Told) -> None:
     assert [row["x/mean"] for row in told.ranks[0]] == [1.0, 1.0]
