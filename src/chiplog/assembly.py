@@ -25,7 +25,7 @@ from chiplog.core.ending import Delivery
 from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound, Unwritable
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
-from chiplog.core.protocols import Probe, Rule, Sink, Stage
+from chiplog.core.protocols import Meter, Probe, Rule, Sink, Stage
 from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
@@ -267,6 +267,43 @@ def _stored(path: Path) -> Stored:
     return Stored(path)
 
 
+def _meter(
+    *,
+    model: Any = None,
+    flops_per_token: Any = None,
+    device: str | None = None,
+    dtype: Any = "bf16",
+    peak_tflops: float | None = None,
+    memory: bool = False,
+    **options: Any,
+) -> Meter:
+    """What measures the steps of a run; a share of the peak only where operations and peak are known."""
+    from chiplog.metrics import flops, hardware, throughput
+    from chiplog.runtime import memory as device_memory
+
+    try:
+        if hardware.dtype_name(dtype) is None:
+            raise ValueError(f"dtype = {dtype!r}; there are: {', '.join(hardware.DTYPES)}")
+        if model is not None:
+            flops_per_token = flops.count(model)
+        if peak_tflops is None and (flops_per_token is not None or options.get("flops_per_step") is not None):
+            name = device or device_memory.device_name()
+            peak_tflops = hardware.peak(name, dtype) if name else None
+            if peak_tflops is None:
+                notes.say(
+                    f"there will be no MFU: the peak of {name or 'this CPU'} in {dtype} is not known; "
+                    "give it: run.meter(peak_tflops=...)"
+                )
+        return throughput.Meter(
+            flops_per_token=flops_per_token,
+            peak_tflops=peak_tflops,
+            memory=device_memory.read if memory else None,
+            **options,
+        )
+    except (ValueError, TypeError) as error:
+        raise BadSetting(f"run.meter: {error}") from None
+
+
 def _default_stages(chosen: Settings) -> list[Stage]:
     if chosen.smooth is None:
         return []
@@ -352,6 +389,7 @@ def _open(
         waiting=Pending(),
         reread=lambda: _stored(path),
         remember=lambda state: baselines.save(path, identity.rank, state),
+        meters=_meter,
         strict=chosen.strict,
     )
     if segment.attempt > 1 and not attached:

@@ -37,6 +37,35 @@ class Rule(Protocol):
     def __call__(self, row: Row, step: int | float) -> Finding | None: ...
 
 
+class Meter(Protocol):
+    """Turns the time of a step, and what is known about it, into a row."""
+
+    def plan(self, *, total: int | None, done: int) -> None:
+        """How many steps there will be, and how many there were before."""
+        ...
+
+    def measure(
+        self,
+        step: int | float,
+        metrics: Row,
+        *,
+        took: float | None,
+        waited: float | None = None,
+        tokens: int | None = None,
+        samples: int | None = None,
+    ) -> Row | None:
+        """The row of a step; None when it is one of those between two rows."""
+        ...
+
+    def rest(self) -> Row | None:
+        """The row of the steps since the last one, if there are any."""
+        ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: Mapping[str, Any]) -> None: ...
+
+
 class Probe(Protocol):
     """A source that is sampled on a thread of its own, every `interval` seconds."""
 

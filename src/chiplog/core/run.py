@@ -30,12 +30,12 @@ from chiplog.core.intake import WIDEST, Intake, batches, pieces
 from chiplog.core.keeper import Chore, Keeper
 from chiplog.core.live import Live, Summary
 from chiplog.core.media import Image
-from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
+from chiplog.core.protocols import Finding, Meter, Pages, Rule, Sink, Stage, Waiting
 from chiplog.core.records import Record, Row, Step
 from chiplog.core.redact import hide, redact, redact_words
 from chiplog.core.rules import Memory, Rules
 from chiplog.core.spans import NoSpan, Span, Tracer
-from chiplog.core.steps import OneStep, walk
+from chiplog.core.steps import OneStep, Steps, walk
 from chiplog.core.texts import cut
 from chiplog.core.values import NUMBERS
 
@@ -75,6 +75,7 @@ class Run:
         post: Post | None = None,
         reread: Callable[[], Any] | None = None,
         remember: Callable[[Mapping[str, Any]], None] | None = None,
+        meters: Callable[..., Meter] | None = None,
         strict: bool = False,
     ) -> None:
         self.identity = identity
@@ -99,6 +100,7 @@ class Run:
         self._memory = Memory((*stages, *rules))
         self._remember = remember
         self._remembered = 0.0
+        self._steps = Steps(self, meters, self._failed)
         self._intake = Intake(
             identity.id,
             write=self.write,
@@ -255,14 +257,45 @@ class Run:
         self._tracer.enabled = bool(enabled) and not self._inert
 
     def steps(
-        self, items: Iterable[T], *, tokens: int | None = None, total: int | None = None, start: int = 0
+        self,
+        items: Iterable[T],
+        *,
+        tokens: int | None = None,
+        samples: int | None = None,
+        total: int | None = None,
+        start: int = 0,
     ) -> Iterator[T]:
         """Go through a loader, one step an item: each is timed, its wait for data too, and `log` joins it."""
-        return walk(self, items, tokens=tokens, total=total, start=start)
+        return walk(self, self._steps, items, tokens=tokens, samples=samples, total=total, start=start)
 
-    def step(self, tokens: int | None = None) -> OneStep:
+    def step(self, tokens: int | None = None, samples: int | None = None) -> OneStep:
         """One step of a loop of your own: `with run.step(tokens=16384): ...`."""
-        return OneStep(self, tokens)
+        return OneStep(self._steps, tokens, samples)
+
+    def start_step(self, step: int | None = None) -> int:
+        """Begin a step where no `with` fits; `end_step` ends it."""
+        return self._steps.start(step)
+
+    def end_step(
+        self,
+        metrics: Mapping[str, Any] | None = None,
+        *,
+        step: int | None = None,
+        tokens: int | None = None,
+        samples: int | None = None,
+        waited: float | None = None,
+    ) -> Row | None:
+        """End a step and log what is known of it; None for one between two rows (`meter(log_every=...)`)."""
+        return self._steps.end(metrics, step, tokens=tokens, samples=samples, waited=waited)
+
+    def meter(self, **options: Any) -> Meter:
+        """Say what is known of the steps, so that their rows have MFU, epoch and time left.
+
+        >>> run.meter(model=model.config, total_steps=10_000, log_every=10)
+
+        The options are those of docs/throughput.md. What the meter has counted goes into a checkpoint: `state()`.
+        """
+        return self._steps.meter(**options)
 
     def now(self) -> int:
         """The run's own clock: wall-clock nanoseconds that never jump."""

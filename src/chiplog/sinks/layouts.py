@@ -236,6 +236,10 @@ RATE = ("train/lr", "lr", "train/learning_rate", "learning_rate")
 SPEED = ("train/tokens_per_sec", "tokens_per_sec", "train/tps", "tps", "@tokens_per_sec")
 TOKENS = ("train/tokens", "tokens")
 STEP_TIME = ("train/step_time_sec", "step_time_sec")
+# What the meter of steps adds, and nobody needs on every line.
+MEASURED = tuple(
+    f"train/{name}" for name in ("data_time_sec", "data_wait", "steps_per_sec", "samples_per_sec", "eta_sec")
+)
 EVAL_TIME = ("time_sec", "eval_time_sec", "duration_sec", *STEP_TIME)
 
 TREND = Mark("@trend", {-1: "\\", 1: "/"}, style="36")
@@ -266,7 +270,7 @@ DEFAULT = Layout(
     norm=NORM,
     tokens=TOKENS,
     step_time=STEP_TIME,
-    quiet=frozenset((*TOKENS, *STEP_TIME, "train/data_time_sec")),
-    timing=frozenset((*TOKENS, *STEP_TIME, *SPEED, "train/data_time_sec")),
+    quiet=frozenset((*TOKENS, *STEP_TIME, *MEASURED)),
+    timing=frozenset((*TOKENS, *STEP_TIME, *SPEED, *MEASURED, "train/mfu", "train/hfu", "train/epoch")),
     rest=name_and_value,
 )
