@@ -279,7 +279,8 @@ def _meter(
 ) -> Meter:
     """What measures the steps of a run; a share of the peak only where operations and peak are known."""
     from chiplog.metrics import flops, hardware, throughput
-    from chiplog.runtime import memory as device_memory
+    from chiplog.runtime import device as device_
+    from chiplog.runtime import memory as memory_
 
     try:
         if hardware.dtype_name(dtype) is None:
@@ -287,7 +288,7 @@ def _meter(
         if model is not None:
             flops_per_token = flops.count(model)
         if peak_tflops is None and (flops_per_token is not None or options.get("flops_per_step") is not None):
-            name = device or device_memory.device_name()
+            name = device or device_.name()
             peak_tflops = hardware.peak(name, dtype) if name else None
             if peak_tflops is None:
                 notes.say(
@@ -297,7 +298,7 @@ def _meter(
         return throughput.Meter(
             flops_per_token=flops_per_token,
             peak_tflops=peak_tflops,
-            memory=device_memory.read if memory else None,
+            memory=memory_.read if memory else None,
             **options,
         )
     except (ValueError, TypeError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chiplog.runtime import memory
+from chiplog.runtime import device, memory
 
 GIB = 1 << 30
 
@@ -48,7 +48,7 @@ def test_on_a_cpu_there_is_nothing_to_say() -> None:
     import torch
 
     assert (torch.ones(2).sum(), jnp.ones(2).sum()) is not None
-    assert memory.read() == {} and memory.measure() is None and memory.device_name() is None
+    assert memory.read() == {} and memory.measure() is None and device.name() is None
     memory.reset_peak()
 
 
@@ -56,8 +56,8 @@ def test_nothing_is_imported_to_find_out() -> None:
     """A process without torch and JAX stays without them."""
     code = (
         "import sys\n"
-        "from chiplog.runtime import memory\n"
-        "assert memory.read() == {} and memory.device_name() is None\n"
+        "from chiplog.runtime import device, memory\n"
+        "assert memory.read() == {} and device.name() is None\n"
         "print({'torch', 'jax'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -71,13 +71,13 @@ def test_torch_says_it_for_the_current_device_or_another(monkeypatch: pytest.Mon
     expected = {"allocated": 20 * GIB, "peak": 40 * GIB, "reserved": 60 * GIB, "total": 80 * GIB, "utilization": 0.5}
     assert memory.read() == expected
     assert memory.read(0)["allocated"] == 10 * GIB
-    assert memory.device_name() == "NVIDIA H100 80GB HBM3"
+    assert device.name() == "NVIDIA H100 80GB HBM3"
 
 
 def test_a_device_that_is_not_in_use_is_not_woken_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asking would take hundreds of megabytes of it."""
     torch_with(monkeypatch, cuda=accelerator(is_initialized=lambda: False))
-    assert memory.read() == {} and memory.device_name() is None
+    assert memory.read() == {} and device.name() is None
 
 
 def test_a_driver_that_fails_is_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_a_driver_that_fails_is_no_memory(monkeypatch: pytest.MonkeyPatch) -> No
         raise RuntimeError("CUDA error: device lost")
 
     torch_with(monkeypatch, cuda=accelerator(memory_allocated=gone, get_device_name=gone))
-    assert memory.read() == {} and memory.device_name() is None
+    assert memory.read() == {} and device.name() is None
 
 
 def test_apple_keeps_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,11 +104,11 @@ def test_apple_keeps_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_jax_says_it_for_its_first_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the allocator's statistics, once its backends are set up."""
     stats = {"bytes_in_use": 8 * GIB, "peak_bytes_in_use": 16 * GIB, "bytes_limit": 32 * GIB}
-    device = SimpleNamespace(platform="tpu", device_kind="TPU v4", memory_stats=lambda: stats)
+    tpu = SimpleNamespace(platform="tpu", device_kind="TPU v4", memory_stats=lambda: stats)
     torch_with(monkeypatch)
-    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(local_devices=lambda: [device]))
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(local_devices=lambda: [tpu]))
     monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", SimpleNamespace(_backends={}))
     assert memory.read() == {}
     monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", SimpleNamespace(_backends={"tpu": object()}))
     assert memory.read() == {"allocated": 8 * GIB, "peak": 16 * GIB, "total": 32 * GIB, "utilization": 0.5}
-    assert memory.device_name() == "TPU v4"
+    assert device.name() == "TPU v4"

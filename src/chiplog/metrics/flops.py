@@ -253,7 +253,8 @@ def _adapter_width(model: Transformer, on: Sequence[str]) -> int:
 def _experts(config: Any, found: Mapping[str, Any]) -> dict[str, Any]:
     """Which layers have experts: every n-th, but for the first and those named."""
     layers, experts = found.get("layers", 0), found.get("experts", 0)
-    if not experts or _get(config, "is_moe") is False:
+    told = _get(config, "is_moe")
+    if told is False or (told is None and not experts):
         return {"experts": 0}
     every = _get(config, "moe_frequency", "decoder_sparse_step", "interleave_moe_layer_step")
     first = _get(config, "first_k_dense_replace") or 0

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from chiplog.runtime.device import jax_device, torch_backend
+
 
 class Memory(msgspec.Struct, frozen=True):
     """Bytes on one device. None: the framework does not say."""
@@ -48,22 +50,9 @@ def measure(device: int | None = None) -> Memory | None:
 def reset_peak(device: int | None = None) -> None:
     """Let `peak` begin anew, where the framework can."""
     for name in ("cuda", "xpu"):
-        backend = _ready(name)
+        backend = torch_backend(name)
         if backend is not None:
             backend.reset_peak_memory_stats(device)
-
-
-def device_name(device: int | None = None) -> str | None:
-    """What the device calls itself, as in the table of `metrics.hardware`; None on a CPU."""
-    try:
-        for name in ("cuda", "xpu"):
-            if (backend := _ready(name)) is not None:
-                return str(backend.get_device_name(device))
-        if (first := _jax_device(device)) is not None:
-            return str(first.device_kind)
-    except Exception:  # as above
-        pass
-    return None
 
 
 def _cuda(device: int | None) -> Memory | None:
@@ -76,7 +65,7 @@ def _xpu(device: int | None) -> Memory | None:
 
 def _torch(name: str, device: int | None) -> Memory | None:
     """torch.cuda (NVIDIA and AMD) and torch.xpu (Intel) have the same questions."""
-    backend = _ready(name)
+    backend = torch_backend(name)
     if backend is None:
         return None
     return Memory(
@@ -97,25 +86,10 @@ def _mps(_: int | None) -> Memory | None:
 
 
 def _jax(device: int | None) -> Memory | None:
-    found = _jax_device(device)
+    found = jax_device(device)
     stats = None if found is None else found.memory_stats()
     if not stats or "bytes_in_use" not in stats:
         return None
     return Memory(
         stats["bytes_in_use"], stats.get("peak_bytes_in_use"), stats.get("bytes_reserved"), stats.get("bytes_limit")
     )
-
-
-def _ready(name: str) -> Any:
-    """torch.cuda or torch.xpu, if this process computes there already; asking must not wake a device up."""
-    backend = getattr(sys.modules.get("torch"), name, None)
-    return backend if backend is not None and backend.is_available() and backend.is_initialized() else None
-
-
-def _jax_device(device: int | None) -> Any:
-    """JAX's device, if its backends have been set up and it is none of the CPU's."""
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    if bridge is None or not getattr(bridge, "_backends", None):
-        return None
-    found = sys.modules["jax"].local_devices()[device or 0]
-    return None if found.platform == "cpu" else found
