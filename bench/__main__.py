@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import boards, calls, kills, loops, rules, services, starts, stores  # noqa: F401  each adds its rows
+from bench import boards, calls, kills, loops, meters, rules, services, starts, stores  # noqa: F401  each adds its rows
 from bench.peers import PEERS
 from bench.report import LATEST, Result, line, picture
 from bench.rows import ROWS

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import chiplog
 from chiplog.metrics.smoothing import Averages, Smoothing
 
 
@@ -44,6 +45,14 @@ def test_what_is_not_finite_is_counted_and_spoils_nothing() -> None:
     averages.add("loss", 4.0)
     assert averages.add("loss", float("inf")) == averages.get("loss") == 4.0
     assert averages.nonfinite == 2
+
+
+def test_the_average_of_a_run_goes_on_when_the_run_does() -> None:
+    """Without anybody keeping anything."""
+    for step, loss in enumerate([4.0, 2.0]):
+        with chiplog.init("smooth", sinks="none", id="one", smooth=0.5) as run:
+            row = run.log({"train/loss": loss}, step=step)
+    assert row["smoothed/train/loss"] == pytest.approx((0.5 * 4 + 2) / 1.5)
 
 
 def test_an_average_goes_on_after_a_resume() -> None:

@@ -58,6 +58,22 @@ def test_the_time_left_comes_from_steps_or_tokens() -> None:
     assert row is not None and row["train/eta_sec"] == 0.0
 
 
+def test_every_pass_through_a_loader_is_planned() -> None:
+    """Whether its steps go on or begin with 0 again; a total that was given stays."""
+    for start in (10, 0):
+        meter = Meter()
+        meter.plan(total=10, done=0)
+        for step in range(10):
+            meter.measure(step, {}, 1.0)
+        meter.plan(total=start + 10, done=start)
+        row = meter.measure(start, {}, 1.0)
+        assert row is not None and row["train/eta_sec"] == 9.0
+    meter = Meter(total_steps=100)
+    meter.plan(total=10, done=0)
+    row = meter.measure(0, {}, 1.0)
+    assert row is not None and row["train/eta_sec"] == 99.0
+
+
 def test_a_slow_start_is_forgotten() -> None:
     """The time left follows the last 64 steps."""
     meter = Meter(total_steps=1065)

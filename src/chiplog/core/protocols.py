@@ -48,7 +48,6 @@ class Meter(Protocol):
         self,
         step: int | float,
         metrics: Row,
-        *,
         took: float | None,
         waited: float | None = None,
         tokens: int | None = None,

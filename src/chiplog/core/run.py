@@ -286,7 +286,7 @@ class Run:
         waited: float | None = None,
     ) -> Row | None:
         """End a step and log what is known of it; None for one between two rows (`meter(log_every=...)`)."""
-        return self._steps.end(metrics, step, tokens=tokens, samples=samples, waited=waited)
+        return self._steps.end(metrics, step, tokens, samples, waited)
 
     def meter(self, **options: Any) -> Meter:
         """Say what is known of the steps, so that their rows have MFU, epoch and time left.

@@ -47,14 +47,22 @@ class Steps:
         self._started = number, perf_counter()
         return number
 
-    def end(self, metrics: Mapping[str, Any] | None = None, step: int | None = None, **known: Any) -> Row | None:
+    def end(
+        self,
+        metrics: Mapping[str, Any] | None = None,
+        step: int | None = None,
+        tokens: int | None = None,
+        samples: int | None = None,
+        waited: float | None = None,
+    ) -> Row | None:
         """The row of the step that `start` began; None for one between two rows."""
         now = perf_counter()
         started, self._started = self._started, None
         if started is None:
             notes.once(f"no start {self._run.id}", "end_step() without start_step() before it: the step has no time")
-            return self.write(self._run.next_step if step is None else step, None, metrics, **known)
-        return self.write(started[0] if step is None else step, now - started[1], metrics, **known)
+            return self.write(self._run.next_step if step is None else step, None, metrics, tokens, samples, waited)
+        number, began = started
+        return self.write(number if step is None else step, now - began, metrics, tokens, samples, waited)
 
     def begin(self, step: int | None = None) -> int:
         number = self._run.next_step if step is None else step
@@ -66,7 +74,6 @@ class Steps:
         step: int,
         took: float | None,
         metrics: Mapping[str, Any] | None = None,
-        *,
         tokens: int | None = None,
         samples: int | None = None,
         waited: float | None = None,
@@ -75,10 +82,14 @@ class Steps:
         try:
             self._newest = step
             meter = self._meter or self.meter()
-            plain, rest = _split(metrics or {})
-            if rest:  # what waits for a device, media, nested data: goes its own way, and with every step
-                self._run.log(rest, step=step)
-            row = meter.measure(step, plain, took=took, waited=waited, tokens=tokens, samples=samples)
+            plain: Row = {}
+            if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
+                plain = metrics
+            elif metrics:
+                plain, rest = _split(metrics)
+                if rest:  # what waits for a device, media, nested data: goes its own way, and with every step
+                    self._run.log(rest, step=step)
+            row = meter.measure(step, plain, took, waited, tokens, samples)
             return None if row is None else self._run.log(row, step=step)
         except Exception as error:
             self._failed("end_step", error)
@@ -113,7 +124,7 @@ class NoMeter:
     def plan(self, *, total: int | None, done: int) -> None:
         pass
 
-    def measure(self, step: int | float, metrics: Row, **_: Any) -> Row | None:  # noqa: ARG002
+    def measure(self, step: int | float, metrics: Row, *_: Any, **__: Any) -> Row | None:  # noqa: ARG002
         return None
 
     def rest(self) -> Row | None:
@@ -162,7 +173,5 @@ def walk(
 
 def _split(metrics: Mapping[str, Any]) -> tuple[Row, dict[str, Any]]:
     """Plain numbers, and the rest."""
-    if NUMBERS.issuperset(map(type, metrics.values())):
-        return dict(metrics), {}
     plain = {name: value for name, value in metrics.items() if type(value) in NUMBERS}
     return plain, {name: value for name, value in metrics.items() if name not in plain}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from itertools import chain
 from math import exp, inf
 
 from chiplog.core.records import Number, Plain, Row
 from chiplog.metrics.flops import Flops, mfu
 
+AT_ONCE = 64  # rows that are summed up together
 RECENT = 64  # steps over which the speed is taken that the time left is worked out with
 
 
@@ -38,6 +40,7 @@ class Meter:
             raise ValueError(f"log_every = {log_every!r}: at least 1, which is every step")
         self.log_every = log_every
         self.total_steps, self.total_tokens = total_steps, total_tokens
+        self._total_given = total_steps is not None
         self.steps_per_epoch, self.tokens_per_epoch = steps_per_epoch, tokens_per_epoch
         self.flops_per_token = flops_per_token.model if isinstance(flops_per_token, Flops) else flops_per_token
         self.flops_per_step = flops_per_step
@@ -50,16 +53,15 @@ class Meter:
         self._first = True
 
     def plan(self, *, total: int | None, done: int) -> None:
-        """How many steps there will be, and how many there were before."""
-        if self.total_steps is None:
-            self.total_steps = total
-        self.steps = self.steps or done
+        """How many steps there will be, and how many there were before; steps that are counted anew come on top."""
+        self.steps = max(self.steps, done)
+        if total is not None and not self._total_given:
+            self.total_steps = self.steps + total - done
 
     def measure(
         self,
         step: Number,
         metrics: Row,
-        *,
         took: float | None,
         waited: float | None = None,
         tokens: int | None = None,
@@ -71,7 +73,7 @@ class Meter:
             self.tokens += tokens
         if samples is not None:
             self.samples += samples
-        row = metrics if took is None or took <= 0 else metrics | self._speed(took, waited, tokens, samples)
+        row = metrics | ({} if took is None or took <= 0 else self._speed(took, waited, tokens, samples))
         if self.log_every > 1:
             finite = self._between.add(row)
             if finite and not self._first and step % self.log_every != 0:
@@ -149,41 +151,41 @@ class Between:
     def __init__(self) -> None:
         self.count = 0
         self.latest: Row = {}
-        self._seen: dict[str, list[Number]] = {}  # how many, sum, smallest, largest, not finite
+        self._rows: list[Row] = []  # not summed up yet: many at once are cheaper
+        self._seen: dict[str, tuple[int, Number, Number, Number, int]] = {}  # how many, sum, least, most, not finite
 
     def add(self, row: Row) -> bool:
         """Take one step's row along; False when a value in it is not finite."""
         self.count += 1
         self.latest = row
-        finite = True
-        seen = self._seen
-        for name, value in row.items():
-            one = seen.get(name)
-            if one is None:
-                one = seen[name] = [0, 0, inf, -inf, 0]
-            if value - value == 0:
-                one[0] += 1
-                one[1] += value
-                if value < one[2]:
-                    one[2] = value
-                if value > one[3]:
-                    one[3] = value
-            else:
-                one[4] += 1
-                finite = False
-        return finite
+        rows = self._rows
+        rows.append(row)
+        if len(rows) >= AT_ONCE:
+            self._sum_up()
+        return _all_finite(row.values())
 
     def take(self) -> Row:
         """The statistics since the last call, `name/mean` and so on; nothing when there was only one step."""
         row: Row = {}
         if self.count > 1:
+            self._sum_up()
             for name, (count, total, least, most, bad) in self._seen.items():
                 if count:
                     row[f"{name}/mean"], row[f"{name}/min"], row[f"{name}/max"] = total / count, least, most
                 if bad:
                     row[f"{name}/nonfinite"] = bad
-        self.count, self._seen = 0, {}
+        self.count, self._rows, self._seen = 0, [], {}
         return row
+
+    def _sum_up(self) -> None:
+        for name in dict.fromkeys(chain.from_iterable(self._rows)):
+            values = [row[name] for row in self._rows if name in row]
+            finite = values if _all_finite(values) else [value for value in values if value - value == 0]
+            count, total, least, most, bad = self._seen.get(name, (0, 0, inf, -inf, 0))
+            if finite:
+                total, least, most = total + sum(finite), min(least, *finite), max(most, *finite)
+            self._seen[name] = count + len(finite), total, least, most, bad + len(values) - len(finite)
+        self._rows = []
 
 
 def rate(amount: float, seconds: float) -> float:
@@ -199,3 +201,14 @@ def time_left(left: float, done: float, seconds: float) -> float | None:
 def perplexity(loss: float) -> float:
     """e to the loss, which is in nats a token; infinite where no double is large enough."""
     return exp(loss) if loss < 709 else loss if loss != loss else inf
+
+
+def _all_finite(values: Collection[Number]) -> bool:
+    """Whether none is NaN or infinite; by their sum, and one by one only where that says no."""
+    try:
+        total = sum(values)
+        if total - total == 0:
+            return True
+    except OverflowError:  # an integer that is larger than any float
+        pass
+    return all(value - value == 0 for value in values)

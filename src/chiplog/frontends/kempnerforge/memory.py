@@ -9,29 +9,38 @@ from chiplog.runtime import device as device_
 from chiplog.runtime import memory
 
 GB = 1024**3
+STATS = ("allocated_gb", "peak_gb", "reserved_gb", "total_gb")
+NOTHING = (0.0, 0.0, 0.0, 0.0, 0.0)
 
 _logger = get_logger("metrics.memory")
 
 
 def get_memory_stats(device: int | None = 0) -> dict[str, float]:
     """`allocated_gb`, `peak_gb` since the last reset, `reserved_gb`, `total_gb`."""
-    found = memory.read(device)
-    return {
-        f"{name}_gb": found.get(name, 0) / GB if found else 0 for name in ("allocated", "peak", "reserved", "total")
-    }
+    return dict(zip(STATS, get_memory(device), strict=False))
 
 
 def get_memory_utilization(device: int | None = 0) -> float:
     """The peak as a share of the whole."""
-    return memory.read(device).get("utilization", 0.0)
+    return get_memory(device)[4]
+
+
+def get_memory(device: int | None = 0) -> tuple[float, float, float, float, float]:
+    """The four stats and the utilization, asked at once."""
+    found = memory.measure(device)
+    if found is None:
+        return NOTHING
+    bytes_ = (found.allocated, found.peak or 0, found.reserved or 0, found.total or 0)
+    allocated, peak, reserved, total = (one / GB for one in bytes_)
+    return allocated, peak, reserved, total, found.utilization or 0.0
 
 
 def format_memory_stats(device: int | None = 0) -> str:
     """`GPU mem: 61.0GB allocated, 71.2GB peak, 75.0GB reserved / 80.0GB total (89%)`."""
-    allocated, peak, reserved, total = get_memory_stats(device).values()
+    allocated, peak, reserved, total, share = get_memory(device)
     return (
         f"GPU mem: {allocated:.1f}GB allocated, {peak:.1f}GB peak, {reserved:.1f}GB reserved / {total:.1f}GB total "
-        f"({get_memory_utilization(device):.0%})"
+        f"({share:.0%})"
     )
 
 
@@ -51,7 +60,7 @@ class DeviceMemoryMonitor:
 
     def report(self, step: int) -> dict[str, float]:
         """What `get_memory_stats` says, with `mem_utilization`; afterwards the peak begins anew."""
-        stats = {**get_memory_stats(self.device), "mem_utilization": get_memory_utilization(self.device)}
+        stats = dict(zip((*STATS, "mem_utilization"), get_memory(self.device), strict=True))
         _logger.info(f"[step {step}] {format_memory_stats(self.device)}")
         if step == self.snapshot_step and not self._taken:
             self._taken = self.capture_snapshot(step) is not None

@@ -11,7 +11,7 @@ from typing import Any
 from chiplog.core import notes
 from chiplog.frontends.kempnerforge.backends import Outlet, TensorBoardBackend, WandBBackend
 from chiplog.frontends.kempnerforge.logger import format_metrics, get_logger, line
-from chiplog.frontends.kempnerforge.memory import get_memory_stats, get_memory_utilization
+from chiplog.frontends.kempnerforge.memory import get_memory
 from chiplog.frontends.kempnerforge.mfu import estimate_model_flops_per_token, get_gpu_peak_tflops
 from chiplog.metrics.flops import mfu
 from chiplog.metrics.smoothing import Averages
@@ -63,6 +63,7 @@ class MetricsTracker:
         self._outlet: Outlet | None = None
         self._backends: list[Any] = []
         self._initialized = False
+        self._first_rank: bool | None = None  # asked with the first row, when the ranks are set up
 
     def init_backends(self, config: Any) -> None:
         """Choose where to report, once, when the ranks are set up; nothing is begun before the first row."""
@@ -99,10 +100,7 @@ class MetricsTracker:
         add("step_time", took)
         if step != 1 and step % self.metrics_config.log_interval != 0:
             return None
-        metrics = StepMetrics(
-            loss, grad_norm, lr, speed, share, took,
-            **get_memory_stats(None), mem_utilization=get_memory_utilization(None),
-        )  # fmt: skip
+        metrics = StepMetrics(loss, grad_norm, lr, speed, share, took, *get_memory(None))
         if self._is_first_rank():
             _logger.info(format_step(step, metrics))
             self._report(self._row(metrics), step)
@@ -153,8 +151,18 @@ class MetricsTracker:
             return 0
 
     def _row(self, metrics: StepMetrics) -> dict[str, float]:
-        row = {f"train/{name}": getattr(metrics, name) for name in _TRAIN}
-        row |= {f"gpu/{name}": getattr(metrics, name) for name in _GPU}
+        row = {
+            "train/loss": metrics.loss,
+            "train/grad_norm": metrics.grad_norm,
+            "train/lr": metrics.lr,
+            "train/tokens_per_sec": metrics.tokens_per_sec,
+            "train/mfu": metrics.mfu,
+            "train/step_time_sec": metrics.step_time_sec,
+            "gpu/allocated_gb": metrics.allocated_gb,
+            "gpu/peak_gb": metrics.peak_gb,
+            "gpu/reserved_gb": metrics.reserved_gb,
+            "gpu/mem_utilization": metrics.mem_utilization,
+        }
         return row | {f"smoothed/{name}": value for name, value in self._smoothed.items()}
 
     def _report(self, metrics: Mapping[str, Any], step: int) -> None:
@@ -176,11 +184,9 @@ class MetricsTracker:
                 _logger.warning(f"{type(backend).__name__} fails: {error}; training goes on")
 
     def _is_first_rank(self) -> bool:
-        return ranks.detect(os.environ).rank == 0
-
-
-_TRAIN = ("loss", "grad_norm", "lr", "tokens_per_sec", "mfu", "step_time_sec")
-_GPU = ("allocated_gb", "peak_gb", "reserved_gb", "mem_utilization")
+        if self._first_rank is None:
+            self._first_rank = ranks.detect(os.environ).rank == 0
+        return self._first_rank
 
 
 def format_step(step: int, metrics: StepMetrics) -> str:
