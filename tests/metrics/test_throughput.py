@@ -106,7 +106,7 @@ def test_steps_between_two_rows_are_not_lost() -> None:
     assert [row is not None for row in rows] == [True, False, False, True, False, False, False, True]
     assert rows[0] is not None and "train/loss/mean" not in rows[0]
     last = rows[7]
-    assert last is not None
+    assert last is not None and last["train/interval_steps"] == 4
     assert [last[f"train/loss{part}"] for part in ("", "/mean", "/min", "/max")] == [8.0, 6.5, 5.0, 8.0]
     assert [last[f"train/step_time_sec{part}"] for part in ("", "/mean", "/min", "/max")] == [9.0, 7.5, 6.0, 9.0]
 

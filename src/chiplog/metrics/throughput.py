@@ -18,8 +18,8 @@ class Meter:
     """Measures steps. `tokens` and `samples` are of all `devices` together; what is not known is not in the row.
 
     With `log_every` above 1 the first step and every step that it divides make a row, which then holds for each value
-    `name` (this step), `name/mean`, `name/min`, `name/max` over the steps since the last row, and `name/nonfinite`
-    where some were no numbers. A step with a value that is not finite makes a row at once.
+    `name` (this step), `name/mean`, `name/min`, `name/max` over the steps since the last row, `name/nonfinite` where
+    some were no numbers, and how many steps that were. A step with a value that is not finite makes a row at once.
     """
 
     def __init__(
@@ -168,6 +168,7 @@ class Between:
         """The statistics since the last call, `name/mean` and so on; nothing when there was only one step."""
         row: Row = {}
         if self.count > 1:
+            row["train/interval_steps"] = self.count
             self._sum_up()
             for name, (count, total, least, most, bad) in self._seen.items():
                 if count:
