@@ -385,6 +385,16 @@ def test_a_tracker_does_not_end_a_run_of_ones_own() -> None:
         assert chiplog.run is mine
 
 
+def test_a_config_that_knows_itself_is_kept_as_far_as_it_goes() -> None:
+    """Objects in objects become mappings, also where they go in circles."""
+    config = job()
+    config.model.owner = config
+    tracker = MetricsTracker(config)
+    train(tracker, [1.0])
+    tracker.close()
+    assert stored().config["metrics"]["log_interval"] == 10 and stored().config["model"]["dim"] == 256
+
+
 def test_a_place_that_cannot_be_written_costs_no_training(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

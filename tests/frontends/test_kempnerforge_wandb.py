@@ -89,9 +89,9 @@ def test_a_deleted_run_is_followed_by_a_fresh_one(server: Server) -> None:
     """Nothing crashes, and the rows are there; the SDK asks for as long as it may, a minute if nobody says less."""
     server.delete("old")
     Path("chiplog.toml").write_text("[sinks.wandb.settings]\ninit_timeout = 12\n")
-    script('train(job(wandb_run_id="old"), 1, 3)', server)
+    done = script('train(job(wandb_run_id="old"), 1, 3)', server)
     (remote,) = server.runs.values()
-    assert remote.id == "old-2" and remote.series("train/loss") == [(1, 1), (2, 2)]
+    assert remote.id == done.stdout.splitlines()[-1] == "old-2" and remote.series("train/loss") == [(1, 1), (2, 2)]
 
 
 def test_a_wandb_that_cannot_be_begun_is_one_warning() -> None:

@@ -93,7 +93,7 @@ _TABLE: tuple[tuple[Any, ...], ...] = (
     ("B100", 60.0, 875.0, 1750.0, 1750.0, 3500.0, 7000.0, 8000.0, 1800.0),  # Blackwell architecture brief
     ("B200", 75.0, 1125.0, 2250.0, 2250.0, 4500.0, 9000.0, 7700.0, 1800.0),
     ("GB200", 80.0, 1250.0, 2500.0, 2500.0, 5000.0, 10000.0, 8000.0, 1800.0),
-    ("B300", 75.0, 1125.0, 2250.0, 2250.0, 4500.0, 13500.0, 7700.0, 1800.0),
+    ("B300", 75.0, 1125.0, 2250.0, 2250.0, 4500.0, 13500.0, 8000.0, 1800.0),
     ("GB300", 80.0, 1250.0, 2500.0, 2500.0, 5000.0, 15000.0, 8000.0, 1800.0),
     ("GB10", NO, NO, NO, NO, NO, 500.0, 273.0, NO),  # DGX Spark page, fp4 with sparsity halved; no other is published
     # RTX PRO Blackwell white paper; of the server card only fp32 is published, the same chip's others go with it

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from chiplog import assembly
 from chiplog.core import run as engine
 from chiplog.core.run import Run
 from chiplog.frontends.kempnerforge.logger import get_logger
+from chiplog.sinks.delivery import cursor_path, load
 from chiplog.store import layout
 
-WATCH = 0.5  # s between looks at W&B, until it has taken the first row
+WATCH, DONE = 0.5, 3600.0  # s between looks at W&B, until it has taken the first rows
 HOPELESS = 5.0  # s that the end waits for a W&B that has failed so far
 
 _logger = get_logger("metrics.tracker")
@@ -81,15 +83,18 @@ class Outlet:
         return sinks
 
     def _look(self) -> float:
-        """Say once that W&B cannot be begun; how it goes later the engine says."""
+        """Say once that W&B cannot be begun, or learn the id that it has given; how it goes later the engine says."""
         if self._warned or not isinstance(self.wandb, Run):
-            return 3600.0
+            return DONE
         health = self.wandb.health()["sinks"].get("wandb", {})
-        if health.get("state") == "failing" and not health.get("delivered"):
+        if health.get("delivered"):
+            self._config.wandb_run_id = _id_there(self.wandb.dir) or self._config.wandb_run_id
+            return DONE
+        if health.get("state") == "failing":
             self._warned = True
             self.wandb = False
             _logger.warning(f"WandB init failed: {health.get('last_error')}")
-        return 3600.0 if health.get("delivered") else WATCH
+        return WATCH
 
 
 class _Backend:
@@ -126,6 +131,14 @@ class TensorBoardBackend(_Backend):
     @property
     def _writer(self) -> Run | bool | None:
         return self._outlet.run
+
+
+def _id_there(run: Path) -> str | None:
+    """The id that a run has at W&B: another one than ours where that was deleted."""
+    try:
+        return str(load(cursor_path(run, "wandb")).state["id"])
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _is_installed(package: str) -> bool:

@@ -205,10 +205,12 @@ def format_step(step: int, metrics: StepMetrics) -> str:
     )
 
 
-def _plain(config: Any) -> Any:
-    """A config of objects as mappings."""
+def _plain(config: Any, depth: int = 8) -> Any:
+    """A config of objects as mappings; what lies too deep, as an object that knows its owner does, is left out."""
+    if depth == 0:
+        return None
     if isinstance(config, Mapping):
-        return {str(name): _plain(value) for name, value in config.items()}
+        return {str(name): _plain(value, depth - 1) for name, value in config.items()}
     if isinstance(config, (list, tuple)):
-        return [_plain(value) for value in config]
-    return _plain(vars(config)) if hasattr(config, "__dict__") and not callable(config) else config
+        return [_plain(value, depth - 1) for value in config]
+    return _plain(vars(config), depth) if hasattr(config, "__dict__") and not callable(config) else config
