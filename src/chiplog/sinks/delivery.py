@@ -121,8 +121,12 @@ class Courier:
             return None
         self._over = True  # if it wakes up again, it ends
         lag = self._tail.lag() if self._tail else 0
+        held = len(self._batch)  # read, and not accepted
         why = self.last_error or "it did not answer in time"
-        return f"{lag:,} bytes of journal are not delivered ({why})" if lag else f"it did not close ({why})"
+        if not lag and not held:
+            return f"it did not close ({why})"
+        what = f"{lag:,} bytes of journal" if lag else f"{held:,} records"
+        return f"{what} are not delivered ({why})"
 
     def _work(self) -> None:
         pause = 0.0
