@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from chiplog.core import notes, records, values
-from chiplog.core.media import Image
+from chiplog.core.media import Image, Media
 from chiplog.core.protocols import Waiting
 from chiplog.core.records import Record, Row
 from chiplog.core.redact import hide, redact_text
-from chiplog.core.texts import cut
+from chiplog.core.texts import cut, words
 
 WIDEST = 5000  # metrics to a record; a wider row becomes several records of the same step
 TABLE_BYTES = 1 << 20  # about the size of a table's record
@@ -42,10 +42,12 @@ class Intake:
             self._waiting.add(step, found.later)
             self._wake()
         for name, media in found.media.items():
-            if isinstance(media, Image):
-                self._image(name, media, step)
-            else:
-                self._write(media.kind, name=name, step=step, **media.fields())
+            try:
+                self._keep(name, media, step)
+            except Exception as error:
+                why = words(error)
+                notes.once(f"media {self._run} {name}", f"{name!r} cannot be kept ({why}); the rest of the row is")
+                self._write(records.Text, name=name, text=f"<{type(media).__name__}: {why}>", step=step)
         for name, value in found.texts.items():
             text = redact_text(value)
             notes.once(
@@ -54,6 +56,13 @@ class Intake:
             )
             self._write(records.Text, name=name, text=text, step=step)
         return found.row
+
+    def _keep(self, name: str, media: Media, step: int | float) -> None:
+        if isinstance(media, Image):
+            self._image(name, media, step)
+        else:
+            for kind, fields in media.records(name):
+                self._write(kind, step=step, **fields)
 
 
 def pieces(row: Row) -> Iterator[Row]:

@@ -130,8 +130,8 @@ class Waiting(Protocol):
 
     def add(self, step: int | float, later: Mapping[str, Any]) -> None: ...
 
-    def ready(self) -> list[tuple[int | float, Row]]:
-        """The rows whose values have arrived since the last call, in the order they were logged."""
+    def ready(self) -> list[tuple[int | float, dict[str, Any]]]:
+        """The rows whose values (numbers and media) have arrived since the last call, in the order they were logged."""
         ...
 
     def __len__(self) -> int: ...

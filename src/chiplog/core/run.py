@@ -527,8 +527,9 @@ class Run:
     def _tend_device(self) -> float:
         if not self._waiting:
             return SPANS_EVERY
-        for step, row in self._waiting.ready():
-            self._write_row(row, step)
+        for step, arrived in self._waiting.ready():
+            if row := self._intake.sort(arrived, step):
+                self._write_row(row, step)
         return POLL_DEVICE if len(self._waiting) else SPANS_EVERY
 
     # -- inside ----------------------------------------------------------------------------------------------------
