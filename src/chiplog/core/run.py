@@ -26,13 +26,13 @@ from chiplog.core.ending import Delivery, ending
 from chiplog.core.errors import UnknownSink
 from chiplog.core.files import Files
 from chiplog.core.identity import Identity
-from chiplog.core.intake import WIDEST, Intake, batches, pieces
+from chiplog.core.intake import WIDEST, Intake, batches, facts, pieces
 from chiplog.core.keeper import Chore, Keeper
 from chiplog.core.live import Live, Summary
 from chiplog.core.media import Image
 from chiplog.core.protocols import Finding, Meter, Pages, Rule, Sink, Stage, Waiting
 from chiplog.core.records import Record, Row, Step
-from chiplog.core.redact import hide, redact, redact_words
+from chiplog.core.redact import redact, redact_words
 from chiplog.core.rules import Memory, Rules
 from chiplog.core.spans import NoSpan, Span, Tracer
 from chiplog.core.steps import OneStep, Steps, walk
@@ -195,7 +195,7 @@ class Run:
         """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350)` is `gpu/0/power`."""
         try:
             step = self._joined(step)
-            record = self.write(records.Event, name=values.name(name), data=hide(values.plain(data)), step=step)
+            record = self.write(records.Event, name=values.name(name), data=facts(data), step=step)
             if self._rules and isinstance(record, records.Event):
                 self._rules.hear(record.name, record.data, step)
                 self._rules.look(dict(records.points(record)), step)

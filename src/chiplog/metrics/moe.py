@@ -70,7 +70,7 @@ class Router(Media):
 
     `counts` are tokens by [layer, expert]; one layer may come as a plain row. `probs` are the router's probabilities:
     their mean by [layer, expert], or those of all tokens, [layer, token, expert], from which entropy and confidence
-    follow too. `entropy` (in nats), `confidence` and `z` (mean of logsumexp²) are by layer, where they are known already.
+    follow too. `entropy` (in nats), `confidence` and `z` (mean of logsumexp²) are by layer, where they are known.
     Becomes one event with a few scalars and one matrix `<name>/load`.
     """
 
