@@ -56,6 +56,7 @@ class Post(msgspec.Struct, frozen=True):
     health: Callable[[], dict[str, Any]]
     close: Callable[[float], dict[str, str]]  # seconds -> what is undelivered, by sink
     away: Sequence[str] = ()  # the sinks that are in the relay process
+    settle: Callable[[float], bool] = lambda _: True  # seconds -> whether the sinks here have everything
 
 
 class Run:
@@ -232,6 +233,19 @@ class Run:
         """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""
         self._alarm.calls.append(call)
         return call
+
+    def on_record(self, call: Callable[[Record], object]) -> None:
+        """Call a function with every record from now on, when it has been written, on the thread that wrote it."""
+        append = self._append
+
+        def then(record: Record) -> None:
+            append(record)
+            try:
+                call(record)
+            except Exception as error:
+                self._failed("on_record", error)
+
+        self._append = then
 
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
         """Keep a copy of a file or folder with the run; copied in the background."""

@@ -43,7 +43,7 @@ class Estimate(msgspec.Struct, frozen=True):
         """As the data of an event `sol`: FLOPs per token by part, the rate, the peaks, and in which dtypes."""
         rate = self.tokens_per_sec
         return {
-            **{name: part.flops for name, part in self.parts.items()},
+            **{name: int(part.flops) for name, part in self.parts.items()},
             "tps": None if rate is None else int(rate),
             **{f"{dtype}_peak": self.peaks.get(dtype) for dtype in PEAKS},
             "ns_per_token": self.ns_per_token,
@@ -106,6 +106,11 @@ def percent(ns_per_token: float | None, tokens: float, milliseconds: float) -> f
     if not ns_per_token or not milliseconds > 0:
         return None
     return ns_per_token * tokens // 1e6 / milliseconds * 100
+
+
+def rate(tokens: float, milliseconds: float) -> float:
+    """Tokens a second; 0 for a step without a time."""
+    return tokens / milliseconds * 1000 if milliseconds > 0 else 0.0
 
 
 def block(data: Mapping[str, Any]) -> Iterator[str]:

@@ -1,0 +1,6 @@
+"""What Surogate's compiled module has of its logger, under its name: `from chiplog.frontends.surogate import _surogate`."""
+
+from chiplog.frontends.surogate.console import LogVerbosity
+from chiplog.frontends.surogate.logger import GPUUtilInfo, TrainingRunLogger
+
+__all__ = ["GPUUtilInfo", "LogVerbosity", "TrainingRunLogger"]
