@@ -14,6 +14,7 @@ from chiplog.sinks.jsonl import line
 from chiplog.sinks.tape import Tape
 
 OPEN, END = b"[", b"\n]\n"
+PAGE = 4096
 
 Lines: TypeAlias = Callable[[AnyRecord, dict[str, Plain]], Iterable[bytes]]  # a record, and notes to keep
 
@@ -40,10 +41,14 @@ class Json:
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._begin()
-        if lines := [line for record in batch for line in self._lines(record, self._notes)]:
-            first = b"\n" if self._empty else b",\n"
-            self._tape.append(first + b",\n".join(lines))
-            self._empty = False
+        held = b""
+        for line in [line for record in batch for line in self._lines(record, self._notes)]:
+            if held and self._crosses(len(held) + 2 + len(line)):
+                self._append(held)
+                held = b""
+            held += b",\n" + line if held else line
+        if held:
+            self._append(held)
 
     def close(self) -> None:
         self._begin()
@@ -58,6 +63,15 @@ class Json:
         self._behind, self._notes = state, dict(state.get("notes", {}))
         self._tape.close()  # the file may have been replaced since
         self._begin()
+
+    def _crosses(self, size: int) -> bool:
+        """Whether so much more would reach into another page: a process that is killed may leave half of a write there,
+        but never half of a page."""
+        return self._tape.size // PAGE != (self._tape.size + size + len(END) + 1) // PAGE
+
+    def _append(self, lines: bytes) -> None:
+        self._tape.append((b"\n" if self._empty else b",\n") + lines)
+        self._empty = False
 
     def _begin(self) -> None:
         if self._behind is not None:

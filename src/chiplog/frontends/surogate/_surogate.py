@@ -1,4 +1,4 @@
-"""What Surogate's compiled module has of its logger, under its name: `from chiplog.frontends.surogate import _surogate`."""
+"""What Surogate's compiled module has of its logger: `from chiplog.frontends.surogate import _surogate`."""
 
 from chiplog.frontends.surogate.console import LogVerbosity
 from chiplog.frontends.surogate.logger import GPUUtilInfo, TrainingRunLogger
