@@ -119,6 +119,17 @@ def test_a_router_that_does_not_fit_costs_nothing_else(tmp_path, capsys):
     assert [record.name for record in chiplog.read(run.dir).records(kind="text")] == ["moe", "moe"]
 
 
+def test_rules_see_what_a_router_says(tmp_path):
+    """An event of a router is one for the rules, as any other."""
+    said = []
+    run = chiplog.init("p", sinks="none", dir=tmp_path, alerts="all")
+    run.on_alert(said.append)
+    for step in range(20):
+        run.log({"moe": Router([16, 0, 0, 0])}, step=step)
+    run.finish()
+    assert {alert.rule for alert in said} >= {"router", "imbalance"}
+
+
 def test_counts_are_json_integers():
     """A matrix of whole tokens stays whole."""
     (_, _), (kind, fields) = Router(numpy.array([[3, 1]])).records("moe")

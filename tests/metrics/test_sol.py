@@ -3,7 +3,7 @@
 import pytest
 
 from chiplog.metrics import sol
-from chiplog.metrics.sol import Part, estimate, percent, share
+from chiplog.metrics.sol import Part, estimate, share, share_in_ms
 
 H100 = "NVIDIA H100 80GB HBM3"
 OPS = {"blocks": Part(36_000_000_000), "lm_head": Part(786_432_000), "attention": Part(1_610_612_736)}
@@ -14,7 +14,7 @@ def test_the_golden_model_on_an_h100():
     found = estimate(OPS, sol.peaks_of(H100), whole=True)
     assert found.ns_per_token == 38_806
     assert found.data()["tps"] == 25_769
-    assert percent(found.ns_per_token, 16_384, 156) == pytest.approx(635 / 156 * 100)
+    assert share_in_ms(found.ns_per_token, 16_384, 156) == pytest.approx(635 / 156)
 
 
 def test_exact_time_is_the_sum_of_the_parts():
@@ -32,7 +32,7 @@ def test_an_unknown_device_has_no_speed_of_light(device):
     found = estimate(OPS, sol.peaks_of(device))
     assert found.ns_per_token is None and found.tokens_per_sec is None
     assert share(found.ns_per_token, 16_384, 0.156) is None
-    assert percent(None, 16_384, 156) is None
+    assert share_in_ms(None, 16_384, 156) is None
     assert found.data()["bf16_peak"] is None and found.data()["tps"] is None
 
 
@@ -50,7 +50,7 @@ def test_peaks_can_be_given():
 def test_a_step_without_a_time_has_no_share(seconds):
     """Nothing is divided by zero."""
     assert share(38_806, 16_384, seconds) is None
-    assert percent(38_806, 16_384, seconds) is None
+    assert share_in_ms(38_806, 16_384, seconds) is None
 
 
 def test_dtypes_of_any_spelling():

@@ -28,11 +28,12 @@ class Intake:
         run: str,
         *,
         write: Callable[..., Record | None],
+        event: Callable[..., None],
         image: Callable[[str, Image, int | float], None],
         waiting: Waiting | None,
         wake: Callable[[], None],
     ) -> None:
-        self._run, self._write, self._image, self._wake = run, write, image, wake
+        self._run, self._write, self._event, self._image, self._wake = run, write, event, image, wake
         self._waiting = waiting
         self._holds = waiting.holds if waiting is not None else _never
 
@@ -63,7 +64,10 @@ class Intake:
             self._image(name, media, step)
         else:
             for kind, fields in media.records(name):
-                self._write(kind, step=step, **fields)
+                if kind is records.Event:
+                    self._event(fields["name"], step, **fields["data"])
+                else:
+                    self._write(kind, step=step, **fields)
 
 
 def pieces(row: Row) -> Iterator[Row]:

@@ -105,6 +105,7 @@ class Run:
         self._intake = Intake(
             identity.id,
             write=self.write,
+            event=self.event,
             image=self._keep_image,
             waiting=waiting,
             wake=_nothing if keeper is None else keeper.wake,

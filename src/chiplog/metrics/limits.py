@@ -90,6 +90,10 @@ class Limit:
         self._told = set(state["told"])
 
 
+# What GPUs and other loggers say when the clocks are not held down.
+_NO_REASON = ("", "idle", "no cap", "not supported")
+
+
 class Throttled:
     """Alerts when a GPU says that it is slowed down for heat or power; once until it is not."""
 
@@ -106,7 +110,10 @@ class Throttled:
         gpu, reason = data.get("id", 0), data.get("throttle") or data.get("throttle_reason") or ""
         before = self._reasons.get(gpu, "")
         self._reasons[gpu] = reason
-        if not reason or before:
+        if reason in _NO_REASON:
+            self._reasons[gpu] = ""
+            return None
+        if before:
             return None
         return Finding(
             f"GPU {gpu} is throttled: {reason}", "warn", f"at step {step}", {"step": step, **data}, self.name

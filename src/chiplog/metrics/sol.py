@@ -101,11 +101,11 @@ def share(ns_per_token: float | None, tokens: float, seconds: float) -> float | 
     return ns_per_token * tokens / 1e9 / seconds
 
 
-def percent(ns_per_token: float | None, tokens: float, milliseconds: float) -> float | None:
-    """The same in percent, of the whole milliseconds that the step should have taken: what a Surogate line shows."""
+def share_in_ms(ns_per_token: float | None, tokens: float, milliseconds: float) -> float | None:
+    """The same of the whole milliseconds that the step should have taken: what a Surogate line shows, in percent."""
     if not ns_per_token or not milliseconds > 0:
         return None
-    return ns_per_token * tokens // 1e6 / milliseconds * 100
+    return ns_per_token * tokens // 1e6 / milliseconds
 
 
 def rate(tokens: float, milliseconds: float) -> float:

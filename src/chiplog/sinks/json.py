@@ -42,11 +42,11 @@ class Json:
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._begin()
         held = b""
-        for line in [line for record in batch for line in self._lines(record, self._notes)]:
-            if held and self._crosses(len(held) + 2 + len(line)):
+        for one in [one for record in batch for one in self._lines(record, self._notes)]:
+            if held and self._crosses(len(held) + 2 + len(one)):
                 self._append(held)
                 held = b""
-            held += b",\n" + line if held else line
+            held += b",\n" + one if held else one
         if held:
             self._append(held)
 

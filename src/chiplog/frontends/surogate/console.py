@@ -69,6 +69,10 @@ def hours(value: Cell, row: Cells = NOTHING) -> str:  # noqa: ARG001
     return f"{minutes // 60:02d}h{minutes % 60:02d}m"
 
 
+def percent(value: Cell, row: Cells = NOTHING) -> str:  # noqa: ARG001
+    return f"{float(value) * 100:4.1f}"
+
+
 # :: step       1 [ 12.5%] \ loss 2.3356 | norm  0.1234 | 105.0k tps |   156 ms | sol 78.2 | eta 02h15m
 STEPS = (
     Column("step", ("@step",), "{:7d}", before=":: "),
@@ -83,7 +87,7 @@ STEPS = (
     Column("util", ("train/moe_expert_utilization",), "{:.2f}"),
     Column("hot", ("train/moe_max_expert_fraction",), "{:.2f}"),
     Column("ent", ("train/moe_router_entropy",), "{:.2f}"),
-    Column("sol", ("train/sol",), "{:4.1f}"),
+    Column("sol", ("train/sol",), percent),
     Column("eta", ("@eta",), hours),
     Column("", ("@phase",), "{}"),
 )

@@ -179,7 +179,7 @@ class TrainingRunLogger:
             "loss": loss,
             "lr": lr,
             "tokens_per_second": sol.rate(step_tokens, duration_ms),
-            "sol": sol.percent(self._ns_per_token, step_tokens, duration_ms),
+            "sol": sol.share_in_ms(self._ns_per_token, step_tokens, duration_ms),
             **more,
         }
         known = {f"train/{name}": _number(value) for name, value in row.items() if value is not None}
