@@ -42,7 +42,7 @@ def read(path):
 
 @pytest.fixture
 def logger(tmp_path):
-    """A silent one."""
+    """A silent one, in the test's directory."""
     made = TrainingRunLogger(tmp_path / "log.json", verbosity=LogVerbosity.SILENT)
     yield made
     made.close()
@@ -616,10 +616,25 @@ def test_a_gpu_info_has_these_fields():
         GPUUtilInfo(clocks=1)
 
 
-def test_a_wrong_number_of_router_stats(logger):
-    """Named, with those there are."""
-    with pytest.raises(TypeError, match="10 numbers"):
-        logger.log_moe_stats(1, *range(11))
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda made: made.log_moe_stats(1, *range(11)), "there are 10 numbers of a router, not 11"),
+    (lambda made: made.log_step(1, 2), "missing 5 required positional arguments"),
+    (lambda made: made.log_step("a", None, None, "x", [], {}, object()), "TypeError"),
+    (lambda made: made.log_gpu_state(1, 0, None), None),
+    (lambda made: made.log_allocator({"weights": 5}), "AttributeError"),
+    (lambda made: made.log_sol_estimate("a", 1, 2, device=H100), "TypeError"),
+    (lambda made: made.set_expected_time_per_token(object()), "give nanoseconds a token instead"),
+    (lambda made: made.set_training_tokens("many"), "ValueError"),
+])  # fmt: skip
+def test_a_mistake_never_reaches_the_training(logger, capsys, call, words):
+    """It is said, once, and the next call is as good as ever."""
+    for _ in range(2):
+        call(logger)
+    said = capsys.readouterr().err
+    assert words is None or said.count(words) == 1
+    logger.log_step(9, *STEP)
+    logger.close()
+    assert read("log.json")[-1]["step"] == 9
 
 
 def test_the_identity_follows_the_path(tmp_path):

@@ -108,3 +108,22 @@ def test_rates_need_two_looks_and_time_between():
     assert rates.per_second(1.0, {"a": 5}) == {}
     assert rates.per_second(1.0, {"a": 6}) == {}
     assert rates.per_second(3.0, {"a": 10, "b": 1}) == {"a": 2.0}
+
+
+def test_a_sample_that_hangs_does_not_hold_the_run(tmp_path):
+    """The end of the run waits a second for it, and no longer."""
+    let_go = threading.Event()
+
+    class Hanging:
+        name, interval = "hanging", 0.01
+
+        def sample(self):
+            let_go.wait(60)
+            return []
+
+    run = chiplog.init("p", sinks="none", dir=tmp_path, probes=[Hanging()])
+    run.log({"loss": 1.0})
+    began = time.monotonic()
+    assert run.finish()
+    assert time.monotonic() - began < 10
+    let_go.set()

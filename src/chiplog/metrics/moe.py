@@ -119,35 +119,36 @@ def health(
 
     load = _matrix(counts)
     layers, experts = load.shape
-    totals = load.sum(axis=1)
-    routed = totals > 0
-    if not experts or not routed.any():
+    used = numpy.count_nonzero(load, axis=1)
+    routed = used > 0
+    if not routed.any():
         return {}
-    busy, totals = (load[routed], totals[routed]) if not routed.all() else (load, totals)
+    busy = (load if routed.all() else load[routed]).astype("float64")
+    totals = busy.sum(axis=1)
     means = totals / experts
-    active = busy > 0
     most = busy.max(axis=1)
-    least = numpy.where(active, busy, numpy.inf).min(axis=1)
+    least = busy.min(axis=1, where=busy > 0, initial=numpy.inf)
     found: dict[str, float] = {}
     if probs is not None:
         mean_probs, entropy, confidence = _sum_up(probs, entropy, confidence, load.shape)
-        shares = busy / totals[:, None]
-        found["aux_loss"] = aux_coefficient * experts * (shares * mean_probs[routed]).sum()
+        chosen = numpy.einsum("le,le->l", busy, mean_probs[routed])  # E * sum(c * P) / T is this by the mean load
+        found["aux_loss"] = aux_coefficient * (chosen / means).sum()
     if z is not None:
         found["z_loss"] = z_coefficient * _row(z, layers).sum()
+    away = busy - means[:, None]
     found |= {
-        "expert_utilization": active.mean(),
+        "expert_utilization": used[routed].mean() / experts,
         "load_imbalance": (most / means).mean(),
-        "active_experts": active.sum(axis=1).mean(),
+        "active_experts": used[routed].mean(),
         "max_expert_fraction": (most / totals).mean(),
         "min_active_expert_fraction": (least / totals).mean(),
-        "load_cv": (busy.std(axis=1) / means).mean(),
+        "load_cv": (numpy.sqrt(numpy.einsum("le,le->l", away, away) / experts) / means).mean(),
     }
     if entropy is not None:
         found["router_entropy"] = (_row(entropy, layers)[routed] / numpy.log(experts)).mean() if experts > 1 else 0.0
     if confidence is not None:
         found["router_confidence"] = _row(confidence, layers)[routed].mean()
-    return {name: float(value) for name, value in found.items()} | {"dead_experts": int((load == 0).sum())}
+    return {name: float(value) for name, value in found.items()} | {"dead_experts": int(load.size - used.sum())}
 
 
 def _sum_up(probs: Any, entropy: Any, confidence: Any, shape: tuple[int, int]) -> tuple[Any, Any, Any]:
@@ -191,7 +192,8 @@ def _row(values: Any, layers: int) -> Any:
 def _array(values: Any) -> Any:
     import numpy
 
-    if hasattr(values, "detach"):  # torch, and bfloat16 is unknown to numpy
-        values = values.detach().cpu().double().numpy()
+    if hasattr(values, "detach"):  # torch, whose bfloat16 is unknown to numpy
+        values = values.detach().cpu()
+        values = values.double().numpy() if values.is_floating_point() else values.numpy()
     array = numpy.asarray(values)
     return array if array.dtype.kind in "iu" and array.ndim == 2 else array.astype("float64")

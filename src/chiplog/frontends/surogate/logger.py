@@ -7,16 +7,18 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from chiplog import assembly
+from chiplog.core import notes, values
 from chiplog.core import run as engine
-from chiplog.core import values
 from chiplog.core.records import Record
 from chiplog.core.run import Run
+from chiplog.core.texts import words
 from chiplog.frontends.surogate import fields
 from chiplog.frontends.surogate.console import LogVerbosity, layout
 from chiplog.metrics import allocator, sol
@@ -27,6 +29,23 @@ from chiplog.store.layout import slug
 
 PROJECT = "surogate"
 WIDEST = 1 << 16  # characters: its lines are never cut
+
+
+Method = TypeVar("Method", bound=Callable[..., None])
+
+
+def harmless(method: Method) -> Method:
+    """A call that never raises into the training: what is wrong with it is said once."""
+
+    @wraps(method)
+    def call(self: TrainingRunLogger, *args: Any, **kwargs: Any) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:
+            why = words(error)
+            notes.once(f"{method.__name__} {self.run.id} {why}", f"{method.__name__}: {why}; training goes on")
+
+    return call  # type: ignore[return-value]
 
 
 class GPUUtilInfo:
@@ -93,6 +112,7 @@ class TrainingRunLogger:
 
     # -- at the start ------------------------------------------------------------------------------------------------
 
+    @harmless
     def log_cmd(self, args: Iterable[str]) -> None:
         self.run.event("cmd", cmd=[str(arg) for arg in args])
 
@@ -103,6 +123,7 @@ class TrainingRunLogger:
                 raise TypeError(f"Unsupported option type for key: {name} ({type(value).__name__})")
         self.run.config.update(options)
 
+    @harmless
     def log_dataset(self, train_loader: Any, eval_loader: Any = None) -> None:
         """The splits: mappings or objects with `files` (a number, names, or tokens by name), `tokens`, `file_index`,
         `chunk_index` and `seed`."""
@@ -110,15 +131,18 @@ class TrainingRunLogger:
             if loader is not None:
                 self.run.event("dataset", split=split, **_dataset(loader))
 
+    @harmless
     def log_gpu_model(self, gpu: Mapping[str, Any] | Any = None, *, rank: int = 0, **more: Any) -> None:
         """A GPU as it was found: any of the documented fields, in a mapping, on an object, or by keyword."""
         about = {name: value for name in fields.GPU_MODEL if (value := _get(gpu, name)) is not None}
         self.run.event("gpu-model", **{"id": rank, **about, **more}, rank=rank)
 
+    @harmless
     def log_allocator(self, stats: Mapping[str, Mapping[str, Any]] | Iterable[Mapping[str, Any]]) -> None:
         """Memory by segment: `{"weights": {"device": bytes, "managed": 0, "pinned": 0, "pageable": 0}}`."""
         self.run.event("allocator", **allocator.report(stats))
 
+    @harmless
     def log_sol_estimate(
         self,
         blocks: float,
@@ -144,6 +168,7 @@ class TrainingRunLogger:
         self._ns_per_token = found.ns_per_token
         self.run.event("sol", **found.data(), rank=rank)
 
+    @harmless
     def set_expected_time_per_token(self, expected: Any, **options: Any) -> None:
         """Nanoseconds a token, or a trainer whose `config` (that of a dense transformer) says how much work one is."""
         if isinstance(expected, (int, float)):
@@ -152,12 +177,14 @@ class TrainingRunLogger:
         parts = _work(expected)
         self.log_sol_estimate(*(part.flops for part in parts.values()), **options)
 
+    @harmless
     def set_training_tokens(self, tokens: int) -> None:
         """How many tokens there are to train with from now on; every step then says how long it takes."""
         self.run.event("plan", tokens=int(tokens))
 
     # -- while it trains ---------------------------------------------------------------------------------------------
 
+    @harmless
     def log_step(
         self,
         step: int,
@@ -187,6 +214,7 @@ class TrainingRunLogger:
         moe = {name[4:]: value for name, value in more.items() if name.startswith("moe_")}
         self._moe = moe or self._moe
 
+    @harmless
     def log_step_kd(
         self,
         step: int,
@@ -201,6 +229,7 @@ class TrainingRunLogger:
         """One step of a distillation."""
         self.log_step(step, epoch, step_tokens, duration_ms, norm, loss, lr, kd_loss=kd_loss)
 
+    @harmless
     def log_step_moe(
         self,
         step: int,
@@ -230,6 +259,7 @@ class TrainingRunLogger:
         known = {f"moe_{name}": value for name, value in zip(fields.MOE_STEP, given, strict=True) if value is not None}
         self.log_step(step, epoch, step_tokens, duration_ms, norm, loss, lr, **known)
 
+    @harmless
     def log_eval(self, step: int, epoch: float, eval_tokens: int, duration_ms: int, loss: float) -> None:
         row = {
             "epoch": epoch,
@@ -240,6 +270,7 @@ class TrainingRunLogger:
         }
         self.run.eval({name: _number(value) for name, value in row.items()}, step=step)
 
+    @harmless
     def log_moe_stats(self, step: int, *stats: float, **named: float) -> None:
         """The routers at a step: aux loss, z-loss, utilisation and imbalance; with seven more, or any by name."""
         if len(stats) > len(FIELDS):
@@ -254,6 +285,7 @@ class TrainingRunLogger:
         """
         return moe_stats(self._moe, full)
 
+    @harmless
     def log_gpu_state(self, step: int, gpu_id: int, gpu_util: Any) -> None:
         """A GPU at a step: a `GPUUtilInfo`, or anything with its fields or those of the table."""
         found = {}
@@ -264,23 +296,28 @@ class TrainingRunLogger:
             found.pop("dram_total", None)  # 0 is not known
         self.run.event("gpu", step=step, **{"id": gpu_id, **found})
 
+    @harmless
     def log_abs_maxes(self, step: int, abs_maxes: Mapping[str, float]) -> None:
         """The largest absolute value of each tensor."""
         listed = [{"name": name, "value": value} for name, value in abs_maxes.items()]
         self.run.event("abs-maxes", step=step, abs_maxes=listed)
 
+    @harmless
     def log_message(self, step: int, msg: str) -> None:
         self.run.event("info", step=step, message=str(msg))
 
+    @harmless
     def log_section_start(self, step: int, info: str) -> None:
         """Something that takes a while; `log_section_end` says how long it took."""
         self._section = time.monotonic()
         self.run.event("section", step=step, info=str(info))
 
+    @harmless
     def log_section_end(self, step: int, info: str = "") -> None:
         took = int((time.monotonic() - self._section) * 1000)
         self.run.event("info", step=step, message=str(info), duration_ms=took)
 
+    @harmless
     def set_phase(self, phase: str) -> None:
         """What later steps are said to be: `converging`, …; empty: nothing."""
         self.run.event("phase", phase=str(phase or ""))
