@@ -235,6 +235,32 @@ def test_a_phase_lasts_until_it_changes():
     assert [record.get("phase") for record in read("log.json")] == ["warmup", "warmup", "plateau", None]
 
 
+def test_another_start_is_in_no_phase_yet(tmp_path):
+    """What the run before said about itself does not go on."""
+    for phase in ("diverging", None):
+        with TrainingRunLogger(tmp_path / "log.json", verbosity=LogVerbosity.SILENT) as made:
+            if phase:
+                made.set_phase(phase)
+            made.log_step(1, *STEP)
+    assert [record.get("phase") for record in read(tmp_path / "log.json")] == ["diverging", None]
+
+
+def test_what_a_gpu_does_not_say_is_a_dash():
+    """And a lost one says so."""
+
+    def calls(made):
+        made.log_gpu_state(7, 1, {"power": 350_000})
+        made.run.event("gpu", step=7, id=2, lost=True, reason="GPU is lost")
+
+    first, second = shown(calls, LogVerbosity.VERBOSE)
+    assert first == (
+        "[G] step     7 [gpu  1] | power  350 W   | temp   - /  -°C | clock    - MHz | Mem Usage - MiB "
+        "| PCI↓    - MiB/s| PCI↑    - MiB/s"
+    )
+    assert second == "[G] step     7 [gpu  2] | lost: GPU is lost"
+    assert len(read("log.json")) == 1
+
+
 # -- 32: verbosity -----------------------------------------------------------------------------------------------------
 
 

@@ -179,10 +179,10 @@ def test_a_gpu_that_is_lost_from_the_start(nvml):
 
 
 @pytest.mark.parametrize(("visible", "ids"), [
-    (None, [0, 1, 2]), ("1", [1]), ("2,0", [0, 2]), ("GPU-00000001", [1]), ("MIG-abc", [0, 1, 2]), ("", [0, 1, 2]),
+    (None, [0, 1, 2]), ("1", [1]), ("2,0", [0, 2]), ("GPU-00000001", [1]), ("MIG-abc", [0, 1, 2]), ("", []), ("-1", []),
 ])  # fmt: skip
 def test_only_the_visible_gpus(nvml, visible, ids):
-    """As CUDA is told, by number or UUID; all of them where that says nothing about whole GPUs."""
+    """As CUDA is told, by number or UUID; none where all are hidden, all where only parts of GPUs are named."""
     nvml.reset(3)
     probe = open_probe({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
     assert [one["id"] for one in probe.sample()] == ids

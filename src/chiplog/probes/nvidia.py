@@ -115,9 +115,9 @@ class Nvidia:
     def _is_mine(self, gpu: _Gpu) -> bool:
         if self._wanted is not None:
             return gpu.index in self._wanted
-        names = [name.strip() for name in (self._visible or "").split(",")]
-        if self._visible is None or not all(name.isdecimal() or name.startswith("GPU-") for name in names):
-            return True  # not set, or about parts of GPUs
+        if self._visible is None or "MIG-" in self._visible:
+            return True  # nothing is said about whole GPUs
+        names = [name.strip() for name in self._visible.split(",")]
         return any(name == str(gpu.index) or (len(name) > 4 and gpu.uuid.startswith(name)) for name in names)
 
     def _lose(self, gpu: _Gpu, error: Exception, now: float) -> dict[str, Any]:

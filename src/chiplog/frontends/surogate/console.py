@@ -140,17 +140,19 @@ def gpu(data: Mapping[str, Any], step: int | float | None) -> Iterator[str]:
     if "lost" in data:
         yield f"[G] step {step or 0:5.0f} [gpu {data.get('id', 0):2d}] | lost: {data.get('reason', '')}"
         return
+    known = dict(data)
+    if "dram_total" in data and "dram_free" in data:
+        known["used"] = data["dram_total"] - data["dram_free"]
 
     def shown(name: str, width: int, scale: int = 1) -> str:
-        value = data.get(name)
+        value = known.get(name)
         return f"{'-':>{width}}" if value is None else f"{int(value) // scale:{width}d}"
 
-    used = {**data, "used": data["dram_total"] - data["dram_free"]} if "dram_total" in data else data
-    memory = f"{used['used'] // MIB}" if "used" in used and "dram_free" in data else "-"
     yield (
         f"[G] step {step or 0:5.0f} [gpu {data.get('id', 0):2d}] | power {shown('power', 4, 1000)} W   "
         f"| temp {shown('temperature', 3)} /{shown('temp_slowdown', 3)}°C | clock {shown('clock', 4)} MHz "
-        f"| Mem Usage {memory} MiB | PCI↓{shown('pcie_rx', 5, MIB)} MiB/s| PCI↑{shown('pcie_tx', 5, MIB)} MiB/s"
+        f"| Mem Usage {shown('used', 1, MIB)} MiB "
+        f"| PCI↓{shown('pcie_rx', 5, MIB)} MiB/s| PCI↑{shown('pcie_tx', 5, MIB)} MiB/s"
     )
 
 

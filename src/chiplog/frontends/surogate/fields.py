@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from chiplog.core import records
-from chiplog.core.records import AnyRecord, Eval, Event, Plain, Step
+from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Plain, Step
 from chiplog.metrics.moe import DOCUMENTED, FIELDS, INLINE
 
 STEP = ("epoch", "step_tokens", "duration_ms", "norm", "loss", "lr")
@@ -25,7 +25,8 @@ GPU = (
     *("id", "clock", "max_clock", "fan", "power", "power_limit", "temperature", "temp_slowdown", "gpu_util"),
     *("mem_util", "throttle", "dram_free", "pcie_rx", "pcie_tx"),
 )
-GPU_NONE = {"fan": 0, "throttle": ""}  # of a passively cooled one, and of one whose clocks are not held down
+# Every field, null where it is not known; the fan is 0 where there is none, the reason empty where nothing throttles.
+GPU_UNKNOWN = {name: {"fan": 0, "throttle": ""}.get(name) for name in GPU}
 
 
 def lines(record: AnyRecord, notes: dict[str, Plain]) -> list[bytes]:
@@ -44,6 +45,8 @@ def objects(record: AnyRecord, notes: dict[str, Plain]) -> Iterator[dict[str, Pl
         yield _step(plain["metrics"], at, notes)
     elif isinstance(record, Eval):
         yield {"log": "eval", **at, **_take(EVAL, plain["metrics"])}
+    elif isinstance(record, Attempt):
+        notes.clear()  # another start is in no phase yet
     elif isinstance(record, Event):
         yield from _event(record.name, plain.get("data", {}), at, notes)
 
@@ -83,14 +86,11 @@ def _event(
     elif name == "moe":
         yield {"log": name, **at, **_take(DOCUMENTED, data), **_known(FIELDS[len(DOCUMENTED) :], data)}
     elif name == "gpu" and "lost" not in data:
-        yield {"log": name, **at, **GPU_NONE_IN_ORDER, **_known(GPU, data)}
+        yield {"log": name, **at, **GPU_UNKNOWN, **_known(GPU, data)}
     elif name == "abs-maxes":
         yield {"log": name, **at, "abs_maxes": data.get("abs_maxes", [])}
     elif name == "info":
         yield {"log": name, **at, **_known(("message", "duration_ms"), data)}
-
-
-GPU_NONE_IN_ORDER = {name: GPU_NONE.get(name) for name in GPU}
 
 
 def _take(names: Iterable[str], data: Mapping[str, Plain]) -> dict[str, Plain]:

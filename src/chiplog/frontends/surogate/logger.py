@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Any, TextIO, TypeVar
 
 from chiplog import assembly
-from chiplog.core import notes, values
+from chiplog.core import notes
 from chiplog.core import run as engine
 from chiplog.core.records import Record
 from chiplog.core.run import Run
 from chiplog.core.texts import words
-from chiplog.frontends.surogate import fields
+from chiplog.frontends.surogate import arguments, fields
 from chiplog.frontends.surogate.console import LogVerbosity, layout
 from chiplog.metrics import allocator, sol
 from chiplog.metrics.moe import DOCUMENTED, FIELDS
@@ -46,33 +46,6 @@ def harmless(method: Method) -> Method:
             notes.once(f"{method.__name__} {self.run.id} {why}", f"{method.__name__}: {why}; training goes on")
 
     return call  # type: ignore[return-value]
-
-
-class GPUUtilInfo:
-    """What a GPU is doing, as `log_gpu_state` takes it; None is not known."""
-
-    _NAMES = (
-        *("clock", "max_clock", "power", "power_limit", "fan", "temperature", "temp_slowdown", "mem_free", "mem_total"),
-        *("mem_reserved", "gpu_utilization", "mem_utilization", "throttle_reason", "pcie_rx", "pcie_tx"),
-    )
-    __slots__ = _NAMES
-
-    def __init__(self, **given: Any) -> None:
-        for name in self._NAMES:
-            setattr(self, name, given.pop(name, "" if name == "throttle_reason" else 0))
-        if given:
-            raise TypeError(f"a GPU has no {next(iter(given))!r}; it has: {', '.join(self._NAMES)}")
-
-
-# How the table of GPU metrics calls what `GPUUtilInfo` has.
-_GPU_NAMES = {
-    "gpu_utilization": "gpu_util",
-    "mem_utilization": "mem_util",
-    "mem_free": "dram_free",
-    "mem_total": "dram_total",
-    "mem_reserved": "dram_reserved",
-    "throttle_reason": "throttle",
-}
 
 
 class TrainingRunLogger:
@@ -129,12 +102,12 @@ class TrainingRunLogger:
         `chunk_index` and `seed`."""
         for split, loader in (("train", train_loader), ("eval", eval_loader)):
             if loader is not None:
-                self.run.event("dataset", split=split, **_dataset(loader))
+                self.run.event("dataset", split=split, **arguments.dataset(loader))
 
     @harmless
     def log_gpu_model(self, gpu: Mapping[str, Any] | Any = None, *, rank: int = 0, **more: Any) -> None:
         """A GPU as it was found: any of the documented fields, in a mapping, on an object, or by keyword."""
-        about = {name: value for name in fields.GPU_MODEL if (value := _get(gpu, name)) is not None}
+        about = {name: value for name in fields.GPU_MODEL if (value := arguments.get(gpu, name)) is not None}
         self.run.event("gpu-model", **{"id": rank, **about, **more}, rank=rank)
 
     @harmless
@@ -174,7 +147,7 @@ class TrainingRunLogger:
         if isinstance(expected, (int, float)):
             self._ns_per_token = expected or None
             return
-        parts = _work(expected)
+        parts = arguments.work(expected)
         self.log_sol_estimate(*(part.flops for part in parts.values()), **options)
 
     @harmless
@@ -209,7 +182,7 @@ class TrainingRunLogger:
             "sol": sol.share_in_ms(self._ns_per_token, step_tokens, duration_ms),
             **more,
         }
-        known = {f"train/{name}": _number(value) for name, value in row.items() if value is not None}
+        known = {f"train/{name}": arguments.number(value) for name, value in row.items() if value is not None}
         self.run.log(known, step=step)
         moe = {name[4:]: value for name, value in more.items() if name.startswith("moe_")}
         self._moe = moe or self._moe
@@ -268,7 +241,7 @@ class TrainingRunLogger:
             "loss": loss,
             "tokens_per_second": sol.rate(eval_tokens, duration_ms),
         }
-        self.run.eval({name: _number(value) for name, value in row.items()}, step=step)
+        self.run.eval({name: arguments.number(value) for name, value in row.items()}, step=step)
 
     @harmless
     def log_moe_stats(self, step: int, *stats: float, **named: float) -> None:
@@ -276,7 +249,7 @@ class TrainingRunLogger:
         if len(stats) > len(FIELDS):
             raise TypeError(f"there are {len(FIELDS)} numbers of a router, not {len(stats)}: {', '.join(FIELDS)}")
         self._moe = {**dict(zip(FIELDS, stats, strict=False)), **named}
-        self.run.event("moe", step=step, **{name: _number(value) for name, value in self._moe.items()})
+        self.run.event("moe", step=step, **{name: arguments.number(value) for name, value in self._moe.items()})
 
     def get_moe_stats(self, full: bool = False) -> dict[str, Any]:
         """The routers as they were logged last, and whether there are any: zeros and `valid` False for a dense model.
@@ -288,13 +261,7 @@ class TrainingRunLogger:
     @harmless
     def log_gpu_state(self, step: int, gpu_id: int, gpu_util: Any) -> None:
         """A GPU at a step: a `GPUUtilInfo`, or anything with its fields or those of the table."""
-        found = {}
-        for name in (*GPUUtilInfo._NAMES, *_GPU_NAMES.values()):
-            if (value := _get(gpu_util, name)) is not None:
-                found[_GPU_NAMES.get(name, name)] = value
-        if not found.get("dram_total"):
-            found.pop("dram_total", None)  # 0 is not known
-        self.run.event("gpu", step=step, **{"id": gpu_id, **found})
+        self.run.event("gpu", step=step, **{"id": gpu_id, **arguments.gpu(gpu_util)})
 
     @harmless
     def log_abs_maxes(self, step: int, abs_maxes: Mapping[str, float]) -> None:
@@ -367,58 +334,3 @@ def _caller(callback: Callable[[str], object]) -> Callable[[Record], None]:
             callback(line.decode())
 
     return call
-
-
-def _number(value: Any) -> Any:
-    """A number of any library as the number it is, read here and now as Surogate does."""
-    try:
-        found = values.number(value)
-    except Exception:
-        return value
-    return value if found is None else found
-
-
-def _get(thing: Any, name: str) -> Any:
-    """A field of a mapping or an object; called, where it is a method."""
-    value = thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
-    return value() if callable(value) else value
-
-
-def _dataset(loader: Any) -> dict[str, Any]:
-    files, tokens = _get(loader, "files"), _get(loader, "tokens")
-    listing = None
-    if isinstance(files, Mapping):
-        listing = [[str(name), int(count)] for name, count in files.items()]
-        tokens = sum(files.values()) if tokens is None else tokens
-    names = _get(loader, "num_files") if files is None else files
-    found = {
-        "files": names if names is None or isinstance(names, int) else len(names),
-        "tokens": _get(loader, "num_tokens") if tokens is None else tokens,
-        **{name: _get(loader, name) for name in fields.DATASET[2:]},
-        "listing": listing,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _work(trainer: Any) -> dict[str, sol.Part]:
-    """The work of a token, from the config of a dense transformer as `transformers` names its parts."""
-    config = getattr(trainer, "config", trainer)
-
-    def get(*names: str) -> int:
-        for name in names:
-            if (value := _get(config, name)) is not None:
-                return int(value)
-        raise TypeError(f"the model's config has no {' or '.join(names)}; give nanoseconds a token instead")
-
-    hidden, heads = get("hidden_size"), get("num_attention_heads", "num_query_heads")
-    head = int(_get(config, "head_dim") or _get(config, "head_size") or hidden // heads)
-    shared = int(_get(config, "num_key_value_heads") or heads)
-    return sol.work(
-        layers=get("num_hidden_layers", "num_layers"),
-        hidden=hidden,
-        intermediate=get("intermediate_size"),
-        qkv=head * (heads + 2 * shared),
-        vocab=get("vocab_size"),
-        attention=head * heads,
-        context=get("seq_len", "sequence_length", "max_position_embeddings"),
-    )
