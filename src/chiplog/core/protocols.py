@@ -66,7 +66,10 @@ class Meter(Protocol):
 
 
 class Probe(Protocol):
-    """A source that is sampled on a thread of its own, every `interval` seconds."""
+    """A source that is sampled on a thread of its own, every `interval` seconds.
+
+    One that also has `first()` says at the start, once, pairs of an event's name and data; `close()` ends it.
+    """
 
     name: str
     interval: float
