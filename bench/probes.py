@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy
 
@@ -23,7 +22,7 @@ def gpus() -> Iterator[Figure]:
     from chiplog.probes.nvidia import Nvidia
 
     with tempfile.TemporaryDirectory() as folder:
-        nvml = Nvml(Path(folder))
+        nvml = Nvml()
         nvml.reset(GPUS)
         probe = Nvidia(interval=1 / HERTZ)
         run = chiplog.init("bench", sinks="none", dir=folder, compact=False)

@@ -24,6 +24,7 @@ from chiplog.frontends.surogate.console import amount, layout
 from chiplog.metrics.moe import Router
 from chiplog.sinks.console import Console
 from tests.faults.harness import count, wait_for
+from tests.probes.stubs import Nvml
 
 STEP = (0.125, 16384, 156, 0.1234, 2.3356, 2e-4)  # epoch, tokens, ms, norm, loss, lr
 OPS = (36e9, 786_432_000, 1_610_612_736)
@@ -602,6 +603,33 @@ def test_metrics_of_ones_own(logger, tmp_path):
     logger.flush()
     (record,) = read(tmp_path / "log.json")
     assert record.pop("time") and record == {"log": "metrics", "step": 4, "my/metric": 1.5}
+
+
+def test_a_step_may_have_more(logger, tmp_path):
+    """By keyword: a series, and a field behind the documented ones."""
+    logger.set_phase("warmup")
+    logger.log_step(1, *STEP, accuracy=0.75)
+    logger.flush()
+    (record,) = read(tmp_path / "log.json")
+    assert list(record)[-2:] == ["accuracy", "phase"] and record["accuracy"] == 0.75
+    assert "tokens_per_second" not in record
+    assert chiplog.read(logger.run.dir).series("train/accuracy").values.tolist() == [0.75]
+
+
+def test_a_probe_fills_the_file(tmp_path):
+    """`probes="nvidia"`: the model of each GPU at the start, and its telemetry."""
+    nvml = Nvml()
+    nvml.reset(2)
+    with TrainingRunLogger(
+        tmp_path / "log.json", verbosity=LogVerbosity.SILENT, probes={"nvidia": {"interval": 0.02}}
+    ) as made:
+        wait_for(lambda: "gpu/1/pcie_rx" in chiplog.read(made.run.dir).names(), 30)
+    found = read(tmp_path / "log.json")
+    models = [record for record in found if record["log"] == "gpu-model"]
+    assert [(model["id"], model["name"], model["sm_count"]) for model in models] == [(0, H100, 132), (1, H100, 132)]
+    samples = [record for record in found if record["log"] == "gpu"]
+    assert {sample["id"] for sample in samples} == {0, 1}
+    assert samples[0]["clock"] == 1800 and samples[0]["fan"] == 0 and samples[0]["pcie_rx"] is None
 
 
 def test_the_work_of_a_trainer():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
+import tempfile
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,12 +23,11 @@ H100 = {
 class Nvml:
     """NVML as the tests set it: loaded under the name by which the binding asks for it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._library = ctypes.CDLL(str(build(folder, "libnvidia-ml.so.1", HERE / "nvml.c")))
+    def __init__(self) -> None:
+        self._library = load("libnvidia-ml.so.1", (HERE / "nvml.c").read_text())
         self._library.stub_set.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_double]
         self._library.stub_fail.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int]
         self._library.stub_calls.restype = ctypes.c_long
-        self._counters: dict[tuple[int, str], float] = {}
 
     def reset(self, gpus: int = 1, values: dict[str, float] = H100) -> None:
         self._library.stub_reset(gpus)
@@ -55,16 +56,15 @@ class Nvml:
 class AmdSmi:
     """AMD SMI: the binding wants every function of the library at import, so all are there, and most support nothing."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         spec = find_spec("amdsmi")
         assert spec is not None and spec.submodule_search_locations
         wrapper = Path(spec.submodule_search_locations[0]) / "amdsmi_wrapper.py"
         wanted = set(re.findall(r"_libraries\['libamd_smi.so'\]\.(\w+)", wrapper.read_text()))
         source = (HERE / "amdsmi.c").read_text()
         missing = sorted(name for name in wanted if not re.search(rf"\b{name}\(", source))
-        code = folder / "amdsmi.c"
-        code.write_text(source + "\n".join(f"int {name}(void) {{ return NOT_SUPPORTED; }}" for name in missing) + "\n")
-        self._library = ctypes.CDLL(str(build(folder, "libamd_smi.so", code)))
+        source += "\n".join(f"int {name}(void) {{ return NOT_SUPPORTED; }}" for name in missing)
+        self._library = load("libamd_smi.so", source)
         self._library.stub_set.argtypes = [ctypes.c_char_p, ctypes.c_double]
 
     def reset(self) -> None:
@@ -74,9 +74,12 @@ class AmdSmi:
         self._library.stub_set(name.encode(), value)
 
 
-def build(folder: Path, name: str, source: Path) -> Path:
-    """A shared library whose own name is `name`, so that whoever asks for that name gets it once it is loaded."""
-    built = folder / name
-    command = ["gcc", "-shared", "-fPIC", "-O1", "-w", f"-Wl,-soname,{name}", "-o", str(built), str(source)]
-    subprocess.run(command, check=True)
-    return built
+@cache
+def load(name: str, source: str) -> ctypes.CDLL:
+    """A library whose own name is `name`, so that whoever asks for that gets it; once in a process, as they ask once."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, built = Path(folder) / "stub.c", Path(folder) / name
+        code.write_text(source)
+        command = ["gcc", "-shared", "-fPIC", "-O1", "-w", f"-Wl,-soname,{name}", "-o", str(built), str(code)]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(str(built))

@@ -15,6 +15,7 @@ STEP = ("epoch", "step_tokens", "duration_ms", "norm", "loss", "lr")
 EVAL = ("epoch", "eval_tokens", "duration_ms", "loss")
 # The order in which a full step carries its routers.
 MOE_STEP = (*INLINE, "expert_utilization", *FIELDS[len(DOCUMENTED) :])
+_OURS = frozenset((*STEP, "kd_loss", *(f"moe_{name}" for name in MOE_STEP), "tokens_per_second", "sol"))
 DATASET = ("files", "tokens", "file_index", "chunk_index", "seed")
 GPU_MODEL = (
     *("id", "name", "l2_size", "sm_count", "major", "minor", "memory", "free", "reserved", "uuid", "ecc"),
@@ -57,6 +58,7 @@ def _step(metrics: Mapping[str, Plain], at: Mapping[str, Plain], notes: Mapping[
         return {"log": "metrics", **at, **metrics}  # the training's own, beside Surogate's
     found = {"log": "step", **at, **_take(STEP, row), **_known(("kd_loss",), row)}
     found |= _known([f"moe_{name}" for name in MOE_STEP], row)
+    found |= {name[6:]: value for name, value in metrics.items() if name[:6] == "train/" and name[6:] not in _OURS}
     if phase := notes.get("phase"):
         found["phase"] = phase
     return found
