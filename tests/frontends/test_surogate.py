@@ -673,7 +673,7 @@ def test_a_gpu_info_has_these_fields():
 @pytest.mark.parametrize(("call", "words"), [
     (lambda made: made.log_moe_stats(1, *range(11)), "there are 10 numbers of a router, not 11"),
     (lambda made: made.log_step(1, 2), "missing 5 required positional arguments"),
-    (lambda made: made.log_step("a", None, None, "x", [], {}, object()), "TypeError"),
+    (lambda made: made.log_step("a", None, None, "x", [], {}, object()), "a step is a number, not 'a'"),
     (lambda made: made.log_gpu_state(1, 0, None), None),
     (lambda made: made.log_allocator({"weights": 5}), "AttributeError"),
     (lambda made: made.log_sol_estimate("a", 1, 2, device=H100), "TypeError"),
@@ -689,6 +689,15 @@ def test_a_mistake_never_reaches_the_training(logger, capsys, call, words):
     logger.log_step(9, *STEP)
     logger.close()
     assert read("log.json")[-1]["step"] == 9
+
+
+def test_a_row_is_not_lost_for_one_bad_value(logger):
+    """The rest of it is kept, and so is what the value was, as text."""
+    logger.log_step(1, 0.5, "many", 156, 0.1, 2.0, 2e-4)
+    logger.close()
+    (record,) = read("log.json")
+    assert (record["loss"], record["step_tokens"]) == (2.0, None)
+    assert [text.text for text in chiplog.read(logger.run.dir).records(kind="text")] == ["many"]
 
 
 def test_the_identity_follows_the_path(tmp_path):

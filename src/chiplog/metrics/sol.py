@@ -101,16 +101,18 @@ def share(ns_per_token: float | None, tokens: float, seconds: float) -> float | 
     return ns_per_token * tokens / 1e9 / seconds
 
 
-def share_in_ms(ns_per_token: float | None, tokens: float, milliseconds: float) -> float | None:
+def share_in_ms(ns_per_token: float | None, tokens: Any, milliseconds: Any) -> float | None:
     """The same of the whole milliseconds that the step should have taken: what a Surogate line shows, in percent."""
-    if not ns_per_token or not milliseconds > 0:
+    if not ns_per_token or not _is_time(tokens, milliseconds) or milliseconds <= 0:
         return None
-    return ns_per_token * tokens // 1e6 / milliseconds
+    return float(ns_per_token * tokens // 1e6 / milliseconds)
 
 
-def rate(tokens: float, milliseconds: float) -> float:
-    """Tokens a second; 0 for a step without a time."""
-    return tokens / milliseconds * 1000 if milliseconds > 0 else 0.0
+def rate(tokens: Any, milliseconds: Any) -> float | None:
+    """Tokens a second; 0 for a step without a time, None where they are no numbers."""
+    if not _is_time(tokens, milliseconds):
+        return None
+    return float(tokens / milliseconds * 1000) if milliseconds > 0 else 0.0
 
 
 def block(data: Mapping[str, Any]) -> Iterator[str]:
@@ -127,6 +129,10 @@ def block(data: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {label + ':':<10} {flops / scale:8.1f} {unit}   in {dtypes.get(name, 'bf16')}"
     tps = data.get("tps")
     yield "  SOL:       " + ("unavailable" if tps is None else f"{tps:8d} tok/s")
+
+
+def _is_time(tokens: Any, milliseconds: Any) -> bool:
+    return isinstance(tokens, (int, float)) and isinstance(milliseconds, (int, float)) and milliseconds == milliseconds
 
 
 def _nanoseconds(flops: float, peak: float | None, whole: bool) -> float | None:

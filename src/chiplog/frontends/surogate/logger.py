@@ -171,15 +171,16 @@ class TrainingRunLogger:
     ) -> None:
         """One step. By keyword, what else there is of it: `kd_loss`, `moe_aux_loss`, `moe_z_loss`, `moe_load_imbalance`
         and the other `moe_…`."""
+        tokens, took = arguments.number(step_tokens), arguments.number(duration_ms)
         row = {
             "epoch": epoch,
-            "step_tokens": step_tokens,
-            "duration_ms": duration_ms,
+            "step_tokens": tokens,
+            "duration_ms": took,
             "norm": norm,
             "loss": loss,
             "lr": lr,
-            "tokens_per_second": sol.rate(step_tokens, duration_ms),
-            "sol": sol.share_in_ms(self._ns_per_token, step_tokens, duration_ms),
+            "tokens_per_second": sol.rate(tokens, took),
+            "sol": sol.share_in_ms(self._ns_per_token, tokens, took),
             **more,
         }
         known = {f"train/{name}": arguments.number(value) for name, value in row.items() if value is not None}
@@ -234,14 +235,16 @@ class TrainingRunLogger:
 
     @harmless
     def log_eval(self, step: int, epoch: float, eval_tokens: int, duration_ms: int, loss: float) -> None:
+        tokens, took = arguments.number(eval_tokens), arguments.number(duration_ms)
         row = {
             "epoch": epoch,
-            "eval_tokens": eval_tokens,
-            "duration_ms": duration_ms,
+            "eval_tokens": tokens,
+            "duration_ms": took,
             "loss": loss,
-            "tokens_per_second": sol.rate(eval_tokens, duration_ms),
+            "tokens_per_second": sol.rate(tokens, took),
         }
-        self.run.eval({name: arguments.number(value) for name, value in row.items()}, step=step)
+        known = {name: arguments.number(value) for name, value in row.items() if value is not None}
+        self.run.eval(known, step=step)
 
     @harmless
     def log_moe_stats(self, step: int, *stats: float, **named: float) -> None:
