@@ -2,6 +2,7 @@
 
 import pytest
 
+import chiplog
 from chiplog.metrics import sol
 from chiplog.metrics.sol import Part, estimate, share, share_in_ms
 
@@ -67,6 +68,26 @@ def test_the_work_of_a_dense_model():
         "lm_head": Part(6 * 100 * 8),
         "attention": Part(6 * 2 * 8 * 32),
     }
+
+
+@pytest.mark.parametrize(("row", "wanted"), [
+    ({"train/tokens_per_sec": 500.0}, 0.5),
+    ({"train/tokens": 100, "train/step_time_sec": 0.2}, 0.5),
+    ({"train/tokens": 100}, None), ({"train/loss": 2.0}, None),
+])  # fmt: skip
+def test_a_stage_tells_it_of_every_row(tmp_path, row, wanted):
+    """From the speed, or from tokens and time; where neither is there, nothing is added."""
+    best = sol.Estimate({}, {}, 1e6)  # 1,000 tokens a second
+    run = chiplog.init("p", sinks="none", dir=tmp_path, stages=[sol.Light(best)])
+    found = run.log(row, step=1).get("train/sol")
+    run.finish()
+    assert found == (wanted if wanted is None else pytest.approx(wanted))
+
+
+def test_an_unknown_speed_of_light_adds_nothing():
+    """A stage for a device without peaks."""
+    row = {"train/tokens_per_sec": 500.0}
+    assert sol.Light(estimate(OPS, sol.peaks_of(None)))(row, 1) is row
 
 
 def test_the_block_at_the_start():

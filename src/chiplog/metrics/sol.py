@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from chiplog.core.records import Row
 from chiplog.metrics import hardware
 
 PARTS = {"blocks": "Blocks", "lm_head": "LM-Head", "attention": "Attention"}
@@ -99,6 +100,20 @@ def share(ns_per_token: float | None, tokens: float, seconds: float) -> float | 
     if not ns_per_token or not seconds > 0:
         return None
     return ns_per_token * tokens / 1e9 / seconds
+
+
+class Light:
+    """A stage: `train/sol` for every row that has a speed, in tokens a second, or tokens and the time of a step."""
+
+    def __init__(self, best: Estimate) -> None:
+        self._ns_per_token = best.ns_per_token
+
+    def __call__(self, row: Row, step: int | float) -> Row:  # noqa: ARG002
+        tokens, took = row.get("train/tokens_per_sec"), 1.0
+        if tokens is None:
+            tokens, took = row.get("train/tokens"), row.get("train/step_time_sec", 0.0)
+        found = None if tokens is None else share(self._ns_per_token, tokens, took)
+        return row if found is None else {**row, "train/sol": found}
 
 
 def share_in_ms(ns_per_token: float | None, tokens: Any, milliseconds: Any) -> float | None:
