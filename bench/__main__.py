@@ -10,7 +10,18 @@ import sys
 import time
 from pathlib import Path
 
-from bench import boards, calls, kills, loops, meters, rules, services, starts, stores  # noqa: F401  each adds its rows
+from bench import (  # noqa: F401  each adds its rows
+    boards,
+    calls,
+    kills,
+    loops,
+    meters,
+    probes,
+    rules,
+    services,
+    starts,
+    stores,
+)
 from bench.peers import PEERS
 from bench.report import LATEST, Result, line, picture
 from bench.rows import ROWS

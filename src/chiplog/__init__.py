@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
     from chiplog.core.run import Run
+    from chiplog.metrics.moe import Router
+    from chiplog.runtime.routing import Routing
     from chiplog.sinks.registry import register_backend
     from chiplog.sinks.wrappers import TrackerBackend
     from chiplog.store.reader import Stored
@@ -38,6 +40,8 @@ _WHERE = {
     "Matrix": "core.media",
     "Image": "core.media",
     "Run": "core.run",
+    "Router": "metrics.moe",
+    "Routing": "runtime.routing",
     "Delivery": "core.ending",
     "Stored": "store.reader",
     "TrackerBackend": "sinks.wrappers",
@@ -50,6 +54,8 @@ __all__ = [
     "Histogram",
     "Image",
     "Matrix",
+    "Router",
+    "Routing",
     "Run",
     "Stored",
     "Text",

@@ -63,7 +63,7 @@ def init(
     strict: bool | None = None,
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
-    probes: Sequence[Probe] = (),
+    probes: str | Iterable[Any] | Mapping[str, Any] | Probe | None = None,
     **more: Any,
 ) -> Run:
     """Begin a run, or go on with one, and make it the current one.
@@ -73,16 +73,17 @@ def init(
     """
     environ = dict(os.environ)
     named, objects = _split_sinks(sinks)
+    sampled, own_probes = _split_probes(probes)
     given = {
         "project": project, "name": name, "sinks": named, "dir": None if dir is None else os.fspath(dir), "id": id,
         "resume": resume, "tags": tags, "ranks": ranks, "reduce": reduce, "durability": durability, "relay": relay,
-        "on_signal": on_signal, "strict": strict, **more,
+        "on_signal": on_signal, "strict": strict, "probes": sampled, **more,
     }  # fmt: skip
     chosen = settings.load(given, environ, Path.cwd())
     if run.current is not None and not run.current.inert:
         notes.say(f"run {run.current.id} was still open and is finished now")
         run.current.finish()
-    made = _make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=probes)
+    made = _make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=own_probes)
     run.current = made
     return made
 
@@ -151,6 +152,17 @@ def _split_sinks(sinks: Any) -> tuple[Any, list[tuple[str | None, Any]]]:
     return [one for one in listed if isinstance(one, str)], [(None, one) for one in listed if not isinstance(one, str)]
 
 
+def _split_probes(probes: Any) -> tuple[Any, list[Probe]]:
+    """Names for the settings, and objects as they are."""
+    if probes is None or isinstance(probes, str):
+        return probes, []
+    if isinstance(probes, Mapping):
+        return {name: options or {} for name, options in probes.items()}, []
+    listed = [probes] if hasattr(probes, "sample") else list(probes)
+    names = [one for one in listed if isinstance(one, str)]
+    return names or None, [one for one in listed if not isinstance(one, str)]
+
+
 def _plain_config(config: Any, chosen: Settings) -> dict[str, Any]:
     if config is None:
         return dict(chosen.config)
@@ -206,6 +218,7 @@ def _make(
     if not existed and chosen.resume not in (None, "never"):
         notes.say(f"there is no run {project}/{run_id} in {root}; it begins anew under that id")
     sinks, services = _open_sinks(chosen, objects, identity, environ) if mine.rank == 0 else ({}, {})
+    probes = [*_open_probes(chosen, environ), *probes]
     made = _open(
         identity,
         chosen,
@@ -221,6 +234,16 @@ def _make(
     for probe in probes:
         _sample(made, probe)
     return made
+
+
+def _open_probes(chosen: Settings, environ: Mapping[str, str]) -> list[Probe]:
+    """The probes by name: one process of a machine is enough to ask it."""
+    named = {name: options for name, options in chosen.probes.items() if name != "none"}
+    if not named or environ.get("LOCAL_RANK", environ.get("SLURM_LOCALID", "0")) != "0":
+        return []
+    from chiplog.probes import registry
+
+    return [registry.open_named(name, options, environ) for name, options in named.items()]
 
 
 def _sample(made: Run, probe: Probe) -> None:

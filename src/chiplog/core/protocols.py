@@ -66,7 +66,10 @@ class Meter(Protocol):
 
 
 class Probe(Protocol):
-    """A source that is sampled on a thread of its own, every `interval` seconds."""
+    """A source that is sampled on a thread of its own, every `interval` seconds.
+
+    One that also has `first()` says at the start, once, pairs of an event's name and data; `close()` ends it.
+    """
 
     name: str
     interval: float
@@ -130,8 +133,8 @@ class Waiting(Protocol):
 
     def add(self, step: int | float, later: Mapping[str, Any]) -> None: ...
 
-    def ready(self) -> list[tuple[int | float, Row]]:
-        """The rows whose values have arrived since the last call, in the order they were logged."""
+    def ready(self) -> list[tuple[int | float, dict[str, Any]]]:
+        """The rows whose values (numbers and media) have arrived since the last call, in the order they were logged."""
         ...
 
     def __len__(self) -> int: ...

@@ -26,13 +26,13 @@ from chiplog.core.ending import Delivery, ending
 from chiplog.core.errors import UnknownSink
 from chiplog.core.files import Files
 from chiplog.core.identity import Identity
-from chiplog.core.intake import WIDEST, Intake, batches, pieces
+from chiplog.core.intake import WIDEST, Intake, batches, facts, pieces
 from chiplog.core.keeper import Chore, Keeper
 from chiplog.core.live import Live, Summary
 from chiplog.core.media import Image
 from chiplog.core.protocols import Finding, Meter, Pages, Rule, Sink, Stage, Waiting
 from chiplog.core.records import Record, Row, Step
-from chiplog.core.redact import hide, redact, redact_words
+from chiplog.core.redact import redact, redact_words
 from chiplog.core.rules import Memory, Rules
 from chiplog.core.spans import NoSpan, Span, Tracer
 from chiplog.core.steps import OneStep, Steps, walk
@@ -56,6 +56,7 @@ class Post(msgspec.Struct, frozen=True):
     health: Callable[[], dict[str, Any]]
     close: Callable[[float], dict[str, str]]  # seconds -> what is undelivered, by sink
     away: Sequence[str] = ()  # the sinks that are in the relay process
+    settle: Callable[[float], bool] = lambda _: True  # seconds -> whether the sinks here have everything
 
 
 class Run:
@@ -104,6 +105,7 @@ class Run:
         self._intake = Intake(
             identity.id,
             write=self.write,
+            event=self.event,
             image=self._keep_image,
             waiting=waiting,
             wake=_nothing if keeper is None else keeper.wake,
@@ -195,7 +197,7 @@ class Run:
         """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350)` is `gpu/0/power`."""
         try:
             step = self._joined(step)
-            record = self.write(records.Event, name=values.name(name), data=hide(values.plain(data)), step=step)
+            record = self.write(records.Event, name=values.name(name), data=facts(data), step=step)
             if self._rules and isinstance(record, records.Event):
                 self._rules.hear(record.name, record.data, step)
                 self._rules.look(dict(records.points(record)), step)
@@ -232,6 +234,19 @@ class Run:
         """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""
         self._alarm.calls.append(call)
         return call
+
+    def on_record(self, call: Callable[[Record], object]) -> None:
+        """Call a function with every record from now on, when it has been written, on the thread that wrote it."""
+        append = self._append
+
+        def then(record: Record) -> None:
+            append(record)
+            try:
+                call(record)
+            except Exception as error:
+                self._failed("on_record", error)
+
+        self._append = then
 
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
         """Keep a copy of a file or folder with the run; copied in the background."""
@@ -527,8 +542,9 @@ class Run:
     def _tend_device(self) -> float:
         if not self._waiting:
             return SPANS_EVERY
-        for step, row in self._waiting.ready():
-            self._write_row(row, step)
+        for step, arrived in self._waiting.ready():
+            if row := self._intake.sort(arrived, step):
+                self._write_row(row, step)
         return POLL_DEVICE if len(self._waiting) else SPANS_EVERY
 
     # -- inside ----------------------------------------------------------------------------------------------------
