@@ -38,6 +38,17 @@ def test_a_restart_from_an_older_step_loses_what_it_repeats(tmp_path) -> None:
     assert found.seconds["down"] > 0
 
 
+def test_a_row_may_stand_for_several_steps(tmp_path) -> None:
+    """With `log_every`, the time of the steps between two rows is in it."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.meter(log_every=5)
+        for _ in run.steps(range(20)):
+            time.sleep(0.004)
+    found = chiplog.read(run.dir).goodput()
+    assert len(chiplog.read(run.dir).series("train/step_time_sec")) < 10
+    assert 20 * 0.004 * 0.9 < found.seconds["step"] + found.seconds["compile"] <= found.wall
+
+
 def test_spans_tell_evals_and_checkpoints_apart(tmp_path) -> None:
     """What `run.span("eval")` took is no idle time."""
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
