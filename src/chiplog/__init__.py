@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chiplog.core.ending import Delivery
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
-    from chiplog.core.run import Run
+    from chiplog.core.run import Run, span
     from chiplog.sinks.registry import register_backend
     from chiplog.sinks.wrappers import TrackerBackend
     from chiplog.store.reader import Stored
@@ -38,6 +38,7 @@ _WHERE = {
     "Matrix": "core.media",
     "Image": "core.media",
     "Run": "core.run",
+    "span": "core.run",
     "Delivery": "core.ending",
     "Stored": "store.reader",
     "TrackerBackend": "sinks.wrappers",
@@ -63,6 +64,7 @@ __all__ = [
     "register_backend",
     "run",
     "runs",
+    "span",
 ]
 
 

@@ -334,6 +334,7 @@ def _open(
 ) -> Run:
     """Open the journal and everything around it; the attempt record is its first line."""
     from chiplog.runtime.pending import Pending
+    from chiplog.runtime.watch import Watch
 
     path = identity.dir
     segment, fd = _ask_disk(path, lambda: journal.open_attempt(path, identity.rank))
@@ -350,6 +351,7 @@ def _open(
         stages=stages,
         rules=rules,
         waiting=Pending(),
+        watcher=Watch(),
         reread=lambda: _stored(path),
         remember=lambda state: baselines.save(path, identity.rank, state),
         strict=chosen.strict,

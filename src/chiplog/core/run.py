@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from time import monotonic_ns
@@ -34,9 +35,10 @@ from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
 from chiplog.core.records import Record, Row, Step
 from chiplog.core.redact import hide, redact, redact_words
 from chiplog.core.rules import Memory, Rules
-from chiplog.core.spans import NoSpan, Span, Tracer
+from chiplog.core.spans import Idle, Span
 from chiplog.core.steps import OneStep, walk
 from chiplog.core.texts import cut
+from chiplog.core.tracer import Tracer, Watcher
 from chiplog.core.values import NUMBERS
 
 T = TypeVar("T")
@@ -72,6 +74,7 @@ class Run:
         stages: Sequence[Stage] = (),
         rules: Sequence[Rule] = (),
         waiting: Waiting | None = None,
+        watcher: Watcher | None = None,
         post: Post | None = None,
         reread: Callable[[], Any] | None = None,
         remember: Callable[[Mapping[str, Any]], None] | None = None,
@@ -91,7 +94,7 @@ class Run:
         self.post = post
         self._reread = reread
         self._strict = strict
-        self._tracer = Tracer()
+        self._tracer = Tracer(watcher, None if keeper is None else keeper.wake)
         self._files = Files(identity, self.write)
         self._alarm = Alarm(self.write, self._failed)
         self._rules = Rules(rules, self._alarm.ring, self._failed)
@@ -116,7 +119,7 @@ class Run:
         self._before_finish: list[Callable[[], None]] = []
         self._at_finish: list[Callable[[], None]] = []
         if journal is None:
-            self._tracer.enabled = False
+            self._tracer.on = False
         forks.watch(self)
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -246,13 +249,33 @@ class Run:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | NoSpan:
-        """Time a stretch of work: `with run.span("forward"): ...`, or as a decorator."""
-        return self._tracer.span(name, tags)
+    def span(self, name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+        """Time a stretch of work: `with run.span("forward"): ...`, as a decorator, or by hand with `begin()`, `end()`.
 
-    def trace(self, enabled: bool) -> None:
-        """Switch spans on or off."""
-        self._tracer.enabled = bool(enabled) and not self._inert
+        With `devices` it also lies on their timelines, until what is given to its `async_end` is done.
+        """
+        tracer = self._tracer
+        if tracer.on:
+            return Span(tracer, name, tags.copy() if type(tags) is dict else tags, devices)
+        return tracer.span(name, tags=tags, devices=devices)
+
+    def trace(
+        self,
+        enabled: bool = True,
+        *,
+        every: int | None = None,
+        concurrent: str | Iterable[str] | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        """Switch spans on or off, or keep only those of every n-th step.
+
+        A device does one thing after another, and what had to wait is on its queue's timeline; spans of the names in
+        `concurrent` (or "all") may overlap there. Work that takes longer than `deadline` seconds is given up, marked.
+        """
+        try:
+            self._tracer.set(bool(enabled) and not self._inert, every, concurrent, deadline)
+        except Exception as error:
+            self._failed("trace", error)
 
     def steps(
         self, items: Iterable[T], *, tokens: int | None = None, total: int | None = None, start: int = 0
@@ -386,7 +409,11 @@ class Run:
         def left(most: float = 5.0) -> float:
             return max(0.1, min(most, deadline - time.monotonic()))
 
-        for call in (*self._before_finish, lambda: self._wait_for_device(deadline - 1), self._tend_spans):
+        for call in (
+            *self._before_finish,
+            lambda: self._wait_for_device(deadline - 1),
+            lambda: self._end_spans(left()),
+        ):
             self._attempt(call)
         undelivered: dict[str, str] = {}
         if unkept := self._files.close(left(30.0)):
@@ -478,6 +505,7 @@ class Run:
 
     def tend(self) -> float:
         """What the run wants done in the background: spans, device values, the wall clock."""
+        self._tracer.tend()
         self._tend_spans()
         self._rules.tick(self._tracer.step)
         if (jump := self._clock.jump()) is not None:
@@ -490,6 +518,16 @@ class Run:
     def _tend_spans(self) -> None:
         while (batch := self._tracer.take(self._clock.offset)) is not None:
             self.write(records.Spans, **batch)
+
+    def _end_spans(self, timeout: float) -> None:
+        self._tracer.end_by_hand()
+        self._tracer.settle(timeout)
+        self._tend_spans()
+        if self._tracer.dropped:
+            notes.say(
+                f"{self._tracer.dropped:,} spans of run {self.id} came faster than they could be kept, and are lost"
+            )
+            self.write(records.Event, name="gap", data={"spans": self._tracer.dropped})
 
     def _tend_device(self) -> float:
         if not self._waiting:
@@ -587,8 +625,7 @@ class Run:
         if self._journal is not None and not self._inert:
             self._end(f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own")
             self._journal.forget()
-        self._tracer.enabled = False
-        self._tracer.done.clear()
+        self._tracer.forget()
         self._files.forget()
         self._finishing = threading.RLock()
         self._finished = self._finished or Delivery(True, {})
@@ -601,6 +638,21 @@ class Run:
         global current, previous
         if current is self:
             current, previous = None, self
+
+
+def span(name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+    """`Run.span` on the current run; without one it does nothing, and costs next to nothing.
+
+    As a decorator it belongs to the run that is the current one at each call, so it may stand above any function.
+    """
+    if current is not None:
+        return current.span(name, tags=tags, devices=devices)
+    return Idle(partial(span, name, tags=tags, devices=devices)) if tags or devices else _idle(name)
+
+
+@lru_cache(1000)
+def _idle(name: str) -> Idle:
+    return Idle(partial(span, name))
 
 
 def inert(

@@ -1,0 +1,180 @@
+"""Work that is still on a device: one thread looks when it is done; nobody waits for it on the caller's time.
+
+All works under way are asked in turn, ever more rarely as they grow old, so that one device's work is seen to end while
+another's goes on, and a device that never answers holds up nobody. A thread that waits inside one array could do neither
+(docs/decisions/0012-one-thread-watches-the-devices.md).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from _queue import Empty, SimpleQueue
+from collections.abc import Iterable, Iterator, Mapping
+from operator import call
+from time import monotonic_ns
+from typing import Any
+
+from chiplog.core import forks, notes
+from chiplog.core.tracer import UNFINISHED, Work
+
+MOST = 10_000  # works that may be under way; a device further behind than that has stopped
+SOONEST, LATEST = 100_000, 10_000_000  # ns between two looks
+CLOSELY = 50  # looks while a work doubles its age: its end is right to about 1 %
+
+
+class Watch:
+    """Looks after works until they are done, on a thread that lives while there are any."""
+
+    def __init__(self) -> None:
+        self._works: dict[int, Work] = {}
+        self._bell: SimpleQueue[bool] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        forks.watch(self)
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    def hold(self, work: Any) -> Any:
+        """What to wait for: an event behind the work of a torch device; anything else is looked into later."""
+        leaf = work
+        while isinstance(leaf, (list, tuple, Mapping)) and leaf:
+            leaf = next(iter(leaf.values() if isinstance(leaf, Mapping) else leaf))
+        return _event(leaf) or work
+
+    def watch(self, work: Work) -> None:
+        if len(self._works) >= MOST:
+            notes.once("device spans", f"more than {MOST:,} spans wait for a device; the newest are given up")
+            work.span.tracer.land(work, monotonic_ns(), UNFINISHED)
+            return
+        self._works[id(work)] = work
+        if self._thread is None:
+            self._start()
+        self._bell.put(True)
+
+    def settle(self, timeout: float) -> None:
+        """Wait until nothing is under way; what still is then is given up."""
+        until = time.monotonic() + timeout
+        while self._works and time.monotonic() < until:
+            time.sleep(0.001)
+        for work in list(self._works.values()):
+            self._land(work, UNFINISHED)
+        self._bell.put(False)
+
+    def tend(self) -> None:
+        """Give up what is overdue; and the thread, when it waits inside something that cannot be asked."""
+        now = monotonic_ns()
+        overdue = [work for work in list(self._works.values()) if now > work.deadline]
+        for work in overdue:
+            notes.once("overdue", f"the device did not finish {work.span.name!r} in time; that and the like is marked")
+            self._land(work, UNFINISHED)
+        if overdue and self._works:
+            self._start()
+
+    def forked(self) -> None:
+        self._works, self._bell, self._thread = {}, SimpleQueue(), None
+        self._starting = threading.Lock()
+
+    def _start(self) -> None:
+        with self._starting:
+            self._thread = threading.Thread(target=self._loop, name="chiplog-devices", daemon=True)
+            self._thread.start()
+
+    def _loop(self) -> None:
+        me = threading.current_thread()
+        while self._thread is me:
+            try:
+                if not self._bell.get(timeout=self._pause()) and not self._works:
+                    break
+            except Empty:
+                pass
+            for work in list(self._works.values()):
+                try:
+                    error = _look(work)
+                except Exception as problem:  # a device that has failed raises for every question
+                    error = type(problem).__name__
+                if error is not None:
+                    self._land(work, error)
+        if self._thread is me:
+            self._thread = None
+            if self._works:  # one has come in between
+                self._start()
+
+    def _pause(self) -> float | None:
+        """Seconds until the next look, by the youngest work; None: until there is one."""
+        ages = [monotonic_ns() - work.span.stop for work in list(self._works.values())]
+        return min(max(min(ages) // CLOSELY, SOONEST), LATEST) / 1e9 if ages else None
+
+    def _land(self, work: Work, error: str) -> None:
+        self._works.pop(id(work), None)
+        work.span.tracer.land(work, monotonic_ns(), error)
+
+
+def _look(work: Work) -> str | None:
+    """None while something is under way; then what went wrong, or "". What is done is let go at once."""
+    if not work.flat:
+        work.waits, work.flat = list(_leaves(work.waits)), True
+    while work.waits:
+        error = _state(work.waits[-1])
+        if error is None:
+            return None
+        work.waits.pop()
+        if error:
+            return error
+    return ""
+
+
+def _state(leaf: Any) -> str | None:
+    if hasattr(leaf, "is_ready"):
+        # In C and in one go: an array may be donated at any moment, and `is_ready` of a deleted one ends the process.
+        return "" if next(filter(None, map(call, (getattr(leaf, "is_deleted", _no), leaf.is_ready))), False) else None
+    if hasattr(leaf, "query"):
+        return "" if leaf.query() else None
+    if hasattr(leaf, "is_completed"):  # torch.distributed
+        return "" if leaf.is_completed() else None
+    if hasattr(leaf, "done") and hasattr(leaf, "exception"):  # futures
+        if not leaf.done():
+            return None
+        if leaf.cancelled():
+            return "cancelled"
+        return "" if (error := leaf.exception()) is None else type(error).__name__
+    if hasattr(leaf, "block_until_ready"):
+        leaf.block_until_ready()
+    return ""
+
+
+def _no() -> bool:
+    return False
+
+
+def _leaves(tree: Any) -> Iterable[Any]:
+    try:
+        leaves: Iterable[Any] = sys.modules["jax"].tree_util.tree_leaves(tree)
+        return leaves
+    except Exception:  # no jax, or half of one
+        return _walk(tree)
+
+
+def _walk(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, Mapping):
+        tree = tree.values()
+    elif not isinstance(tree, (list, tuple)):
+        yield tree
+        return
+    for item in tree:
+        yield from _walk(item)
+
+
+def _event(leaf: Any) -> Any:
+    """An event behind what a torch device was given so far; None for all else."""
+    kind = getattr(getattr(leaf, "device", None), "type", "cpu")
+    if kind in ("cpu", "meta") or not hasattr(leaf, "untyped_storage"):
+        return None
+    backend = getattr(sys.modules.get("torch"), kind, None)  # torch.cuda, torch.xpu
+    if backend is None or not hasattr(backend, "Event"):
+        return None
+    event = backend.Event()
+    event.record()
+    return event
