@@ -119,6 +119,7 @@ class Spans(Record, frozen=True, gc=False, tag="spans"):
     tags: dict[str, dict[str, Plain]] = {}  # by the span's id
     failed: list[int] = []  # ids of spans left by an exception, or given up
     errors: dict[str, str] = {}  # what it was, by the span's id
+    launched: list[int] = []  # ids of spans that gave work to a device, whose own spans follow
     kinds: dict[str, str] = {}  # of timelines that are no threads: task, device or queue
 
 

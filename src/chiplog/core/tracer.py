@@ -192,11 +192,14 @@ class Tracer:
         tags: dict[str, Any] = {}
         errors: dict[str, str] = {}
         kinds: dict[str, str] = {}
+        launched: list[int] = []
         for row, span in enumerate(done):
             if span.tags is not None:
                 tags[str(span.number)] = said = _said(span.tags)
                 if type(step := said.get("step")) in (int, float):
                     columns["step"][row] = step
+            if span.devices is not None:
+                launched.append(span.number)
             if span.error:
                 errors[str(span.number)] = span.error
             if span.lane.kind:  # type: ignore[union-attr]
@@ -208,6 +211,7 @@ class Tracer:
             "tags": tags,
             "failed": [int(number) for number in errors],
             "errors": errors,
+            "launched": launched,
             "kinds": {values.name(label): kind for label, kind in kinds.items()},
         }
 

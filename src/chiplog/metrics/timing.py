@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 Interval = tuple[int, int]  # begin, end
 
@@ -34,7 +37,7 @@ class Timed(Protocol):
     def step(self) -> int | float | None: ...
 
 
-class Aggregate(NamedTuple):
+class Aggregate(msgspec.Struct, frozen=True):
     """The spans of one name, of one kind of timeline, and of one step where they are told apart by step. Seconds."""
 
     step: int | float | None
@@ -124,7 +127,7 @@ def common(first: Sequence[Interval], second: Sequence[Interval]) -> list[Interv
 
 def gaps(intervals: Sequence[Interval]) -> list[Interval]:
     """What lies between the intervals of a union."""
-    return [(one[1], two[0]) for one, two in zip(intervals, intervals[1:], strict=False)]
+    return [(one[1], two[0]) for one, two in pairwise(intervals)]
 
 
 def length(intervals: Iterable[Interval]) -> int:
@@ -182,8 +185,8 @@ class _Row(NamedTuple):
 class StepTimes:
     """Rows of metrics from batches of spans: for every step, when two later ones have begun, where its time went.
 
-    `perf/<name>/total_sec` and `/self_sec` of hosts, `/device_sec` of devices; `/count`, `/p50_sec` and `/p95_sec` where
-    there were several; `perf/wait_sec`, `perf/overlap_sec`, and `perf/idle_sec` of devices.
+    `perf/<name>/total_sec` and `/self_sec` of hosts, `/device_sec` of devices; `/count`, `/p50_sec` and `/p95_sec`
+    where there were several; `perf/wait_sec`, `perf/overlap_sec`, and `perf/idle_sec` of devices.
     """
 
     LAG = 2  # steps: device spans come late

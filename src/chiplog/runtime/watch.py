@@ -1,8 +1,8 @@
 """Work that is still on a device: one thread looks when it is done; nobody waits for it on the caller's time.
 
-All works under way are asked in turn, ever more rarely as they grow old, so that one device's work is seen to end while
-another's goes on, and a device that never answers holds up nobody. A thread that waits inside one array could do neither
-(docs/decisions/0012-one-thread-watches-the-devices.md).
+All works under way are asked in turn, ever more rarely as they grow old, so that one device's work is seen to end
+while another's goes on, and a device that never answers holds up nobody. A thread that waits inside one array could do
+neither (docs/decisions/0009-one-thread-watches-the-devices.md).
 """
 
 from __future__ import annotations
