@@ -34,7 +34,7 @@ def ask(trace: Path, *queries: str) -> list[list[Row]]:
         [dict(zip(table["columns"], map(_cell, row), strict=True)) for row in table["rows"]]
         for table in json.loads(done.stdout)
     ]
-    assert sick == []
+    assert sick == [], sick
     return answers
 
 

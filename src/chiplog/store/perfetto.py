@@ -85,8 +85,11 @@ class Writer:
         if wide:
             return b"".join(
                 (
-                    head, more[since & _LOW], more[since >> 14 & _LOW], more[since >> 28 & _LOW], last[since >> 42], tail,
-                    stop, more[until & _LOW], more[until >> 14 & _LOW], more[until >> 28 & _LOW], last[until >> 42], close,
+                    head,
+                    more[since & _LOW], more[since >> 14 & _LOW], more[since >> 28 & _LOW], last[since >> 42],
+                    tail, stop,
+                    more[until & _LOW], more[until >> 14 & _LOW], more[until >> 28 & _LOW], last[until >> 42],
+                    close,
                 )
             )  # fmt: skip
         return b"".join(
@@ -153,9 +156,7 @@ class Writer:
     def _describe(self, descriptor: bytes) -> None:
         self._new.append(_packet(self._id + _bytes(60, descriptor)))
 
-    def _shape(
-        self, track: int, name: str, step: int | float | None, wide: bool
-    ) -> tuple[bytes, bytes, bytes, bytes]:
+    def _shape(self, track: int, name: str, step: int | float | None, wide: bool) -> tuple[bytes, bytes, bytes, bytes]:
         """What stands before and behind the times in the packets of a slice without arguments."""
         said = self._named(name, None if step is None else {"step": step}, 0)
         begin = self._id + _bytes(11, _number(9, BEGIN) + _number(11, track) + said)

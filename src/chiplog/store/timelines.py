@@ -48,7 +48,7 @@ class Trace:
         self._root = self._number("")
         self._lanes: dict[str, list[_Lane]] = {}
         self._told: set[int] = set()
-        self._is_counter = lru_cache(10_000)(_matcher(tuple(counters)))
+        self._is_counter = lru_cache(10_000)(matcher(tuple(counters)))
         self._batch = 0
         self.writer.process(self._root, self._pid, f"rank {rank}" + (f" {about}" if about else ""))
 
@@ -93,9 +93,7 @@ class Trace:
             args = tags.get(str(number)) if tags else None
             if errors and str(number) in errors:
                 args = {**(args or {}), "error": errors[str(number)]}
-            out.append(
-                writer.slice(track, name_, begin, end, args, step=step, flow=flow and self._flow + flow)
-            )
+            out.append(writer.slice(track, name_, begin, end, args, step=step, flow=flow and self._flow + flow))
         return b"".join(out)
 
     def _counts(self, record: Step | Eval | Event) -> bytes:
@@ -198,11 +196,11 @@ def opened(attempt: Attempt, number: int, counters: Iterable[str] = COUNTERS, st
     return Trace(attempt.rank, number, attempt.time, about=about, counters=counters, start=start)
 
 
-def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+def matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    """Whether a series is meant by one of these patterns."""
     return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _unit(name: str) -> str:
     last = name.rpartition("/")[2]
     return next((unit for end, unit in reversed(UNITS.items()) if last.endswith(end)), "")
-
