@@ -93,7 +93,7 @@ def test_the_public_names_are_these() -> None:
     assert sorted(chiplog.__all__) == [
         "ChiplogError", "Delivery", "Histogram", "Image", "Matrix", "Run", "Stored", "Text", "TrackerBackend",
         "__version__", "attach", "finish", "init", "log", "read", "register_backend", "run", "runs",
-        "span",
+        "span", "stopwatch",
     ]  # fmt: skip
     for name in chiplog.__all__:
         getattr(chiplog, name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chiplog.core.ending import Delivery
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
-    from chiplog.core.run import Run, span
+    from chiplog.core.run import Run, span, stopwatch
     from chiplog.sinks.registry import register_backend
     from chiplog.sinks.wrappers import TrackerBackend
     from chiplog.store.reader import Stored
@@ -39,6 +39,7 @@ _WHERE = {
     "Image": "core.media",
     "Run": "core.run",
     "span": "core.run",
+    "stopwatch": "core.run",
     "Delivery": "core.ending",
     "Stored": "store.reader",
     "TrackerBackend": "sinks.wrappers",
@@ -65,6 +66,7 @@ __all__ = [
     "run",
     "runs",
     "span",
+    "stopwatch",
 ]
 
 

@@ -25,7 +25,7 @@ from chiplog.core.ending import Delivery
 from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound, Unwritable
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
-from chiplog.core.protocols import Probe, Rule, Sink, Stage
+from chiplog.core.protocols import Probe, Rule, Sink, Stage, Times
 from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
@@ -267,6 +267,12 @@ def _stored(path: Path) -> Stored:
     return Stored(path)
 
 
+def _step_times() -> Times:
+    from chiplog.metrics.timing import StepTimes
+
+    return StepTimes()
+
+
 def _default_stages(chosen: Settings) -> list[Stage]:
     if chosen.smooth is None:
         return []
@@ -354,6 +360,7 @@ def _open(
         watcher=Watch(),
         reread=lambda: _stored(path),
         remember=lambda state: baselines.save(path, identity.rank, state),
+        times=_step_times,
         strict=chosen.strict,
     )
     if segment.attempt > 1 and not attached:

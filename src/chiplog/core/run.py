@@ -31,12 +31,13 @@ from chiplog.core.intake import WIDEST, Intake, batches, pieces
 from chiplog.core.keeper import Chore, Keeper
 from chiplog.core.live import Live, Summary
 from chiplog.core.media import Image
-from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
+from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Times, Waiting
 from chiplog.core.records import Record, Row, Step
 from chiplog.core.redact import hide, redact, redact_words
 from chiplog.core.rules import Memory, Rules
 from chiplog.core.spans import Idle, Span
 from chiplog.core.steps import OneStep, walk
+from chiplog.core.stopwatch import StopWatch
 from chiplog.core.texts import cut
 from chiplog.core.tracer import Tracer, Watcher
 from chiplog.core.values import NUMBERS
@@ -78,6 +79,7 @@ class Run:
         post: Post | None = None,
         reread: Callable[[], Any] | None = None,
         remember: Callable[[Mapping[str, Any]], None] | None = None,
+        times: Callable[[], Times] | None = None,
         strict: bool = False,
     ) -> None:
         self.identity = identity
@@ -94,6 +96,8 @@ class Run:
         self.post = post
         self._reread = reread
         self._strict = strict
+        self._new_times = times
+        self._times: Times | None = None
         self._tracer = Tracer(watcher, None if keeper is None else keeper.wake)
         self._files = Files(identity, self.write)
         self._alarm = Alarm(self.write, self._failed)
@@ -266,16 +270,24 @@ class Run:
         every: int | None = None,
         concurrent: str | Iterable[str] | None = None,
         deadline: float | None = None,
+        metrics: bool | None = None,
     ) -> None:
         """Switch spans on or off, or keep only those of every n-th step.
 
         A device does one thing after another, and what had to wait is on its queue's timeline; spans of the names in
         `concurrent` (or "all") may overlap there. Work that takes longer than `deadline` seconds is given up, marked.
+        With `metrics` the spans of every step are added up and logged as `perf/…` when two later ones have begun.
         """
         try:
+            if metrics is not None:
+                self._tend_times(None if not metrics or self._new_times is None else self._new_times())
             self._tracer.set(bool(enabled) and not self._inert, every, concurrent, deadline)
         except Exception as error:
             self._failed("trace", error)
+
+    def stopwatch(self, name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
+        """Time a stretch of work as a value and a span, and log its seconds where a metric is named."""
+        return StopWatch(name, metric, run=lambda: self, tags=tags)
 
     def steps(
         self, items: Iterable[T], *, tokens: int | None = None, total: int | None = None, start: int = 0
@@ -518,11 +530,22 @@ class Run:
     def _tend_spans(self) -> None:
         while (batch := self._tracer.take(self._clock.offset)) is not None:
             self.write(records.Spans, **batch)
+            if self._times is not None:
+                for step, row in self._times.feed(batch):
+                    self._write_row(row, step)
+
+    def _tend_times(self, then: Times | None) -> None:
+        """Log what is left of the spans' times, and go on with others."""
+        self._tend_spans()
+        before, self._times = self._times, then
+        if before is not None:
+            for step, row in before.rest():
+                self._write_row(row, step)
 
     def _end_spans(self, timeout: float) -> None:
         self._tracer.end_by_hand()
         self._tracer.settle(timeout)
-        self._tend_spans()
+        self._tend_times(None)
         if self._tracer.dropped:
             notes.say(
                 f"{self._tracer.dropped:,} spans of run {self.id} came faster than they could be kept, and are lost"
@@ -648,6 +671,11 @@ def span(name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = Non
     if current is not None:
         return current.span(name, tags=tags, devices=devices)
     return Idle(partial(span, name, tags=tags, devices=devices)) if tags or devices else _idle(name)
+
+
+def stopwatch(name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
+    """`Run.stopwatch` on the run that is the current one whenever it is used; without one it only counts seconds."""
+    return StopWatch(name, metric, run=lambda: current, tags=tags)
 
 
 @lru_cache(1000)

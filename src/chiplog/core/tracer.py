@@ -147,7 +147,7 @@ class Tracer:
 
     def settle(self, timeout: float) -> None:
         """Wait for the devices; what is not done by then is marked."""
-        if self._watcher is not None and len(self._watcher):
+        if self._watcher is not None:
             self._watcher.settle(timeout)
 
     def tend(self) -> None:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from chiplog.core.records import Row
+
 Interval = tuple[int, int]  # begin, end
 
 
@@ -195,7 +197,7 @@ class StepTimes:
         self._open: dict[int | float, list[_Row]] = {}
         self._newest: int | float | None = None
 
-    def feed(self, batch: Mapping[str, Any]) -> Iterator[tuple[int | float, dict[str, float]]]:
+    def feed(self, batch: Mapping[str, Any]) -> Iterator[tuple[int | float, Row]]:
         """Take the fields of a `Spans` record; give (step, row) for every step that is over."""
         for row in _rows(batch):
             if row.step is None or row.step - row.step != 0:
@@ -207,15 +209,15 @@ class StepTimes:
             if self._newest is not None and step <= self._newest - self.LAG:
                 yield step, times(self._open.pop(step))
 
-    def rest(self) -> Iterator[tuple[int | float, dict[str, float]]]:
+    def rest(self) -> Iterator[tuple[int | float, Row]]:
         """What is left when the run ends."""
         for step in sorted(self._open):
             yield step, times(self._open.pop(step))
 
 
-def times(spans: Sequence[Timed]) -> dict[str, float]:
+def times(spans: Sequence[Timed]) -> Row:
     """The row of metrics of one step's spans; see `StepTimes`."""
-    row: dict[str, float] = {}
+    row: Row = {}
     for one in aggregate(spans, by_step=False):
         if one.kind == "device":
             row[f"perf/{one.name}/device_sec"] = one.total

@@ -51,7 +51,7 @@ class Watch:
             return
         self._works[id(work)] = work
         if self._thread is None:
-            self._start()
+            self._start(None)
         self._bell.put(True)
 
     def settle(self, timeout: float) -> None:
@@ -61,7 +61,8 @@ class Watch:
             time.sleep(0.001)
         for work in list(self._works.values()):
             self._land(work, UNFINISHED)
-        self._bell.put(False)
+        if self._thread is not None:
+            self._bell.put(False)
 
     def tend(self) -> None:
         """Give up what is overdue; and the thread, when it waits inside something that cannot be asked."""
@@ -71,16 +72,17 @@ class Watch:
             notes.once("overdue", f"the device did not finish {work.span.name!r} in time; that and the like is marked")
             self._land(work, UNFINISHED)
         if overdue and self._works:
-            self._start()
+            self._start(self._thread)
 
     def forked(self) -> None:
         self._works, self._bell, self._thread = {}, SimpleQueue(), None
         self._starting = threading.Lock()
 
-    def _start(self) -> None:
+    def _start(self, instead: threading.Thread | None) -> None:
         with self._starting:
-            self._thread = threading.Thread(target=self._loop, name="chiplog-devices", daemon=True)
-            self._thread.start()
+            if self._thread is instead:
+                self._thread = threading.Thread(target=self._loop, name="chiplog-devices", daemon=True)
+                self._thread.start()
 
     def _loop(self) -> None:
         me = threading.current_thread()
@@ -97,10 +99,11 @@ class Watch:
                     error = type(problem).__name__
                 if error is not None:
                     self._land(work, error)
-        if self._thread is me:
-            self._thread = None
-            if self._works:  # one has come in between
-                self._start()
+        with self._starting:
+            if self._thread is me:
+                self._thread = None
+        if self._works:  # one has come in between
+            self._start(None)
 
     def _pause(self) -> float | None:
         """Seconds until the next look, by the youngest work; None: until there is one."""

@@ -242,7 +242,7 @@ class Spans(Sequence[Span]):
         """Seconds that the work of these had been given to devices before they took it up."""
         return timing.wait(self._spans, {span.key: span.start for span in self.whole})
 
-    def metrics(self, step: int | float) -> dict[str, float]:
+    def metrics(self, step: int | float) -> records.Row:
         """The row `perf/…` of a step, as `run.trace(metrics=True)` logs it."""
         return timing.times(list(self.at(step)))
 

@@ -157,9 +157,9 @@ def _profile_start(space: bytes) -> int | None:
             for number, value in parts:
                 if number == 6 and isinstance(value, bytes):
                     stat = dict(_fields(value))
-                    if names.get(stat.get(1)) == b"profile_start_time" and isinstance(stat.get(3), int):
-                        return stat[3]
-    except (IndexError, ValueError, TypeError):
+                    if names.get(stat.get(1)) == b"profile_start_time":
+                        return int(stat[3])
+    except (IndexError, KeyError, ValueError, TypeError):
         pass
     return None
 

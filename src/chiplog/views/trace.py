@@ -47,7 +47,7 @@ def where(spans: Spans, *, width: int | None = None, colour: bool = False) -> st
         return "no spans; `with run.span(name):` records them"
     wall = (max(span.end for span in spans) - min(span.start for span in spans)) / 1e9 or 1e-9
     rows = sorted(spans.table(by_step=False), key=lambda one: (one.kind in ("device", "queue"), -one.own))
-    shown = [
+    shown: list[list[str | Cell]] = [
         [
             one.name,
             KINDS.get(one.kind, one.kind),
@@ -146,7 +146,7 @@ def changes(here: Spans, there: Spans) -> list[Change]:
 
 def against(here: Spans, there: Spans, *, width: int | None = None, colour: bool = False) -> str:
     """The changes as a table; slower is red."""
-    rows = [
+    rows: list[list[str | Cell]] = [
         [
             one.name,
             KINDS.get(one.kind, one.kind),
