@@ -389,7 +389,7 @@ def test_spans_do_not_jump_with_the_wall_clock(tmp_path: Path, monkeypatch: pyte
             pass
         run.log({"x": 1}, step=0)
     found = by_name(run)
-    [row] = [record for record in chiplog.read(run.dir).records("step")]
+    [row] = list(chiplog.read(run.dir).records("step"))
     assert found["before"].end <= found["after"].start <= row.time <= found["outer"].end
     assert found["outer"].seconds < 60
 

@@ -76,8 +76,12 @@ def test_parents_and_what_is_inside() -> None:
 def test_attempts_and_ranks_do_not_mix() -> None:
     """The same id in another attempt is another span."""
     spans = Spans(
-        [Span(1, 0, "a", "main", 0, 10, attempt=1), Span(2, 1, "b", "main", 1, 2, attempt=1)]
-        + [Span(2, 1, "c", "main", 20, 5, attempt=2), Span(2, 1, "d", "main", 21, 5, rank=1, attempt=1)]
+        [
+            Span(1, 0, "a", "main", 0, 10, attempt=1),
+            Span(2, 1, "b", "main", 1, 2, attempt=1),
+            Span(2, 1, "c", "main", 20, 5, attempt=2),
+            Span(2, 1, "d", "main", 21, 5, rank=1, attempt=1),
+        ]
     )
     assert names(spans.named("a").children()) == ["b"]
     assert names(spans.of(attempt=2)) == ["c"] and names(spans.of(rank=1)) == ["d"]

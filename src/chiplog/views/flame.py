@@ -65,10 +65,11 @@ def draw(spans: Sequence[Span], *, width: int = 100, colour: bool = False, ascii
     edge = min(24, max(columns(band.label) for band in found)) + 1
     room = max(20, width - edge)
     scale = room / max(1, end - begin)
-    lines = [" " * edge + _ruler((end - begin) / 1e9, room)]
+    ruler = _ruler((end - begin) / 1e9, room)
+    lines = [" " * edge + (ruler.replace("µ", "u") if ascii else ruler)]
     for band in found:
         for row in range(band.rows):
-            label = cut(band.label, edge - 1).ljust(edge) if row == 0 else " " * edge
+            label = (_plain if ascii else cut)(band.label, edge - 1).ljust(edge) if row == 0 else " " * edge
             boxes = [box.span for box in band.boxes if box.row == row]
             lines.append((label + _row(boxes, begin, scale, room, colour, ascii)).rstrip())
     return "\n".join(lines)
@@ -134,7 +135,7 @@ def _row(spans: Sequence[Span], begin: int, scale: float, room: int, colour: boo
         first = min(room - 1, round((span.start - begin) * scale))
         last = min(room, max(first + 1, round((span.end - begin) * scale)))
         size = last - first
-        name = cut(span.name, size - 2) if size >= 4 else ""
+        name = "" if size < 4 else _plain(span.name, size - 2) if ascii else cut(span.name, size - 2)
         if colour:
             text = f" {name}".ljust(size)[:size]
         elif size == 1:
@@ -160,6 +161,10 @@ def _row(spans: Sequence[Span], begin: int, scale: float, room: int, colour: boo
 
 def _begins(spans: Sequence[Span], begin: int, scale: float, column: int) -> bool:
     return any(round((span.start - begin) * scale) == column for span in spans)
+
+
+def _plain(text: str, width: int) -> str:
+    return text.encode("ascii", "replace").decode()[:width]
 
 
 def _ruler(seconds: float, room: int) -> str:

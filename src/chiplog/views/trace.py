@@ -13,6 +13,7 @@ from chiplog.views.table import Cell, table
 
 MOST = 20  # names in a table
 NEAR = 0.01  # of a step: a device that ended this close to a host's span is what the host waited for
+PLACES = {"device": 1, "queue": 2}
 KINDS = {"": "host", "task": "task", "device": "device", "queue": "queue"}
 
 
@@ -46,7 +47,7 @@ def where(spans: Spans, *, width: int | None = None, colour: bool = False) -> st
     if not spans:
         return "no spans; `with run.span(name):` records them"
     wall = (max(span.end for span in spans) - min(span.start for span in spans)) / 1e9 or 1e-9
-    rows = sorted(spans.table(by_step=False), key=lambda one: (one.kind in ("device", "queue"), -one.own))
+    rows = sorted(spans.table(by_step=False), key=lambda one: (PLACES.get(one.kind, 0), -one.own))
     shown: list[list[str | Cell]] = [
         [
             one.name,
