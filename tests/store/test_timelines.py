@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import chiplog
-from chiplog.core.records import Spans as Batch
 from chiplog.core import run as engine
+from chiplog.core.records import Spans as Batch
 from chiplog.store.timelines import Trace
 from chiplog.views import perfetto
 from tests.perfetto.processor import SLICES, Row, args_of, ask
