@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_the_critical_path_goes_over_the_device_the_host_waited_for() -> None:
     said = [(leg.span.name, leg.span.kind) if leg.span else None for leg in legs]
     assert said == [("data", ""), ("forward", ""), ("forward", "device"), ("backward", "device"), ("step", "")]
     assert sum(leg.seconds for leg in legs) == pytest.approx(10)
-    assert all(one.end == other.begin for one, other in zip(legs, legs[1:], strict=False))
+    assert all(one.end == other.begin for one, other in pairwise(legs))
     assert "backward  gpu0" in trace.path(STEP) and trace.critical_path(Spans([])) == []
 
 
