@@ -2,7 +2,7 @@
 
 All works under way are asked in turn, ever more rarely as they grow old, so that one device's work is seen to end
 while another's goes on, and a device that never answers holds up nobody. A thread that waits inside one array could do
-neither (docs/decisions/0009-one-thread-watches-the-devices.md).
+neither (docs/decisions/0020-one-thread-watches-the-devices.md).
 """
 
 from __future__ import annotations

@@ -81,6 +81,7 @@ def svg(spans: Sequence[Span], *, width: int = 1000, title: str = "") -> str:
         return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20"/>\n'
     begin, end = min(span.start for span in spans), max(span.end for span in spans)
     scale = (width - LABELS - 2 * MARGIN) / max(1, end - begin)
+    hues: dict[str, str] = {}
     out: list[str] = []
     y = MARGIN + 40
     for band in bands(spans):
@@ -94,7 +95,8 @@ def svg(spans: Sequence[Span], *, width: int = 1000, title: str = "") -> str:
             wide = max(1.0, span.duration * scale)
             top = y + box.row * ROW
             said = f"{span.name} {clock(span.seconds)}"
-            fill = "#d9534f" if span.failed else "#e3e3e3" if span.kind == "queue" else _hue(span.name)
+            hue = hues.setdefault(span.name, HUES[len(hues) % len(HUES)]) if span.kind != "queue" else "#e3e3e3"
+            fill = "#d9534f" if span.failed else hue
             out.append(
                 f'<g><title>{escape(said)}</title><rect x="{x:.1f}" y="{top}" width="{wide:.1f}" height="{ROW - 3}" '
                 f'rx="2" fill="{fill}"/>'
@@ -182,7 +184,3 @@ def _sgr(span: Span) -> str:
     if span.kind == "queue":
         return "30;47"
     return f"30;{PALETTE[crc32(span.name.encode('utf-8', 'replace')) % 5]}"
-
-
-def _hue(name: str) -> str:
-    return HUES[crc32(name.encode("utf-8", "replace")) % len(HUES)]
