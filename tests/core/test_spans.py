@@ -445,3 +445,26 @@ def test_asyncio_is_not_imported_for_spans() -> None:
     """A process without it stays without it."""
     code = "import chiplog.core.tracer as t, sys\nwith t.Tracer().span('x'): pass\nassert 'asyncio' not in sys.modules"
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
+
+
+def test_whatever_is_given_as_name_tag_or_step_is_kept_somehow(run: chiplog.Run) -> None:
+    """Nothing raises into the loop, and one odd span costs the others nothing."""
+    run.log({"x": 1}, step=float("nan"))
+    with run.span(["no", "text"]), run.span("tags", tags=[1, 2]) as span:  # type: ignore[arg-type]
+        span.tag(more=1)
+    with run.span("huge", tags={"text": ["x" * 500_000] * 5}):
+        pass
+    with run.span("good", tags={"k": 1}):
+        pass
+    found = by_name(run)
+    assert found["tags"].tags == {"more": 1} and found["good"].tags == {"k": 1} and found["good"].step is None
+    assert "bytes of tags" in found["huge"].tags["left out"] and len(found) == 4
+
+
+def test_tags_that_do_not_fit_into_a_record_make_several(run: chiplog.Run) -> None:
+    """No line is longer than a reader takes."""
+    for n in range(40):
+        with run.span("s", tags={"n": n, "text": "x" * 100_000}):
+            pass
+    assert [span.tags["n"] for span in run.spans()] == list(range(40))
+    assert len(list(chiplog.read(run.dir).records("spans"))) > 2

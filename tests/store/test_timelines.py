@@ -195,3 +195,14 @@ def test_a_record_that_contradicts_itself_is_left_out() -> None:
     odd = batch(("one", 1, 2), ("two", 3, 4))
     odd.name[0] = 7
     assert Trace(0, 1, NOW).feed(odd).count(b"two") == 1
+
+
+def test_any_number_of_threads_fits_into_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the first ten thousand tracks the others share one, lane beside lane."""
+    monkeypatch.setattr("chiplog.store.timelines.MOST", 5)
+    trace = Trace(0, 1, NOW)
+    many = batch(*[(f"s{n}", n, n + 30) for n in range(20)])
+    many.threads[:] = [f"thread {n}" for n in range(20)]
+    many.thread[:] = range(20)
+    said = trace.feed(many)
+    assert said.count(b"more threads") > 10 and b"thread 3" in said and b"thread 19" not in said

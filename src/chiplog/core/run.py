@@ -424,7 +424,7 @@ class Run:
         for call in (
             *self._before_finish,
             lambda: self._wait_for_device(deadline - 1),
-            lambda: self._end_spans(left()),
+            lambda: self._end_spans(deadline - 1),
         ):
             self._attempt(call)
         undelivered: dict[str, str] = {}
@@ -542,9 +542,9 @@ class Run:
             for step, row in before.rest():
                 self._write_row(row, step)
 
-    def _end_spans(self, timeout: float) -> None:
+    def _end_spans(self, deadline: float) -> None:
         self._tracer.end_by_hand()
-        self._tracer.settle(timeout)
+        self._tracer.settle(max(0.1, deadline - time.monotonic()))
         self._tend_times(None)
         if self._tracer.dropped:
             notes.say(

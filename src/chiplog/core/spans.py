@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from time import monotonic_ns
 from types import TracebackType
@@ -123,7 +123,7 @@ class Span(msgspec.Struct, gc=False):
 
     def tag(self, **tags: Any) -> None:
         """Add tags to a span that has begun."""
-        self.tags = {**(self.tags or {}), **tags}
+        self.tags = {**(self.tags if isinstance(self.tags, Mapping) else {}), **tags}
 
     @property
     def id(self) -> int:
@@ -133,6 +133,9 @@ class Span(msgspec.Struct, gc=False):
     def elapsed(self) -> float:
         """Seconds from its begin to its end, or until now."""
         return ((self.stop or monotonic_ns()) - self.start) / 1e9 if self.start else 0.0
+
+    def __repr__(self) -> str:
+        return f"<span {self.name!r}, {self.elapsed:.6f} s>"
 
     def _enter_task(self) -> None:
         outer = _inside.get()

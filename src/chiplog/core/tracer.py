@@ -22,6 +22,7 @@ from chiplog.core.spans import WAKE, Idle, Span
 
 MOST = 100_000  # finished spans that may wait for the keeper; more are dropped and counted
 BATCH = 10_000  # spans to a record
+LARGEST = 1 << 20  # bytes of tags to a record
 DEADLINE = 3600.0  # s after which work on a device is given up and marked
 UNFINISHED = "unfinished"  # the error of what was given up
 
@@ -109,7 +110,11 @@ class Tracer:
             return span.number
 
     def hold(self, work: Any) -> Any:
-        return work if self._watcher is None else self._watcher.hold(work)
+        try:
+            return work if self._watcher is None else self._watcher.hold(work)
+        except Exception as error:  # an event that a device refuses, say
+            notes.once("hold", f"a device does not say when it is done: {error!r}; such spans end with the host's part")
+            return None
 
     def launch(self, span: Span) -> None:
         """The host's part of a span with devices has ended; the devices' parts go on until their work is done."""
@@ -175,43 +180,33 @@ class Tracer:
                 pass
             if not done:
                 return None
+            tags = _tags_of(done)
+            if len(tags) < len(done):  # too much for one record
+                self.done.extendleft(reversed(done[len(tags) :]))
+                del done[len(tags) :]
             for span in done:
                 if not span.number:
                     self._number(span)
         names: dict[str, int] = {}
         lanes: dict[str, int] = {}
-        columns: dict[str, Any] = {
-            "name": [names.setdefault(span.name, len(names)) for span in done],
+        columns = {
+            "name": [names.setdefault(_text(span.name), len(names)) for span in done],
             "thread": [lanes.setdefault(span.lane.label, len(lanes)) for span in done],  # type: ignore[union-attr]
             "id": [span.number for span in done],
             "parent": [0 if span.outer is None else self._parent(span) for span in done],
             "start": [span.start + offset for span in done],
             "duration": [span.stop - span.start for span in done],
-            "step": [span.step for span in done],
+            "step": [_step(span, said) for span, said in zip(done, tags, strict=True)],
+            "failed": [span.number for span in done if span.error],
+            "launched": [span.number for span in done if span.devices is not None],
         }
-        tags: dict[str, Any] = {}
-        errors: dict[str, str] = {}
-        kinds: dict[str, str] = {}
-        launched: list[int] = []
-        for row, span in enumerate(done):
-            if span.tags is not None:
-                tags[str(span.number)] = said = _said(span.tags)
-                if type(step := said.get("step")) in (int, float):
-                    columns["step"][row] = step
-            if span.devices is not None:
-                launched.append(span.number)
-            if span.error:
-                errors[str(span.number)] = span.error
-            if span.lane.kind:  # type: ignore[union-attr]
-                kinds[span.lane.label] = span.lane.kind  # type: ignore[union-attr]
+        kinds = {span.lane.label: span.lane.kind for span in done if span.lane.kind}  # type: ignore[union-attr]
         return {
             "names": [values.name(name) for name in names],
             "threads": [values.name(label) for label in lanes],
             **columns,
-            "tags": tags,
-            "failed": [int(number) for number in errors],
-            "errors": errors,
-            "launched": launched,
+            "tags": {str(span.number): said for span, said in zip(done, tags, strict=True) if said},
+            "errors": {str(span.number): span.error for span in done if span.error},
             "kinds": {values.name(label): kind for label, kind in kinds.items()},
         }
 
@@ -249,6 +244,30 @@ class Tracer:
         return idle
 
 
-def _said(tags: Any) -> dict[str, Any]:
-    plain = hide(values.plain(tags))
-    return plain if isinstance(plain, dict) else {"tag": plain}
+def _tags_of(done: list[Span]) -> list[dict[str, Any] | None]:
+    """The tags of spans as JSON can say them; of as many as fit into a record, one at least."""
+    found: list[dict[str, Any] | None] = []
+    size = 0
+    for span in done:
+        said = None
+        if span.tags is not None:
+            plain = hide(values.plain(span.tags))
+            said = plain if isinstance(plain, dict) else {"tag": plain}
+            taken = len(msgspec.json.encode(said))
+            if taken > LARGEST:
+                said, taken = {"left out": f"{taken:,} bytes of tags"}, 0
+            size += taken
+            if size > LARGEST and found:
+                break
+        found.append(said)
+    return found
+
+
+def _step(span: Span, tags: dict[str, Any] | None) -> Any:
+    """The step of a span: its tag of that name, or that of the run when it ended; None for one that is not finite."""
+    step = tags["step"] if tags and type(tags.get("step")) in (int, float) else span.step
+    return step if type(step) is int or step is None or step - step == 0 else None
+
+
+def _text(name: Any) -> str:
+    return name if type(name) is str else values.name(name)

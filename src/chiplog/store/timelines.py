@@ -21,8 +21,8 @@ COUNTERS = (
     *("gpu/*", "cpu/*", "memory/*", "system/*"),
 )
 UNITS = {"power": "W", "temperature": "°C", "_sec": "s", "_per_sec": "/s"}
-TRACKS = 14  # bits of a track's number; more tracks than that run on into those of the next attempt
-REMEMBERED = 4096  # timelines whose last spans are remembered
+TRACKS = 24  # bits of a track's number
+MOST = 10_000  # tracks; the timelines of more threads and tasks share one
 
 
 class Trace:
@@ -111,9 +111,11 @@ class Trace:
         """(track, begin) of a span: the first lane of its timeline where it lies inside or beside the others."""
         lanes = self._lanes.get(label)
         if lanes is None:
-            if len(self._lanes) >= REMEMBERED:
-                del self._lanes[next(iter(self._lanes))]
-            lanes = self._lanes[label] = [_Lane(self._timeline(label, kind))]
+            if len(self.tracks) >= MOST and label not in self.tracks:
+                label, kind = f"more {kind or 'thread'}s", "shared"
+            lanes = self._lanes.setdefault(label, [])
+            if not lanes:
+                lanes.append(_Lane(self._timeline(label, kind)))
         for lane in lanes:
             if (since := lane.fit(parent, begin, end, self._batch)) is not None:
                 return lane.track, since
@@ -136,7 +138,7 @@ class Trace:
         elif kind:
             self.writer.track(track, label, self._root)
         else:
-            self.writer.thread(track, self._pid, track, label)
+            self.writer.thread(track, self._pid, self._pid * 100_000 + track - self._base, label)
         return track
 
     def _number(self, label: str) -> int:
