@@ -10,9 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import boards, calls, kills, loops, rules, services, starts, stores  # noqa: F401  each adds its rows
-from bench.peers import PEERS
-from bench import boards, calls, kills, loops, services, spans, starts, stores  # noqa: F401  each adds its rows
+from bench import boards, calls, kills, loops, rules, services, spans, starts, stores  # noqa: F401  each adds its rows
 from bench.peers import PEERS, TRACERS
 from bench.report import LATEST, Result, line, picture
 from bench.rows import ROWS
