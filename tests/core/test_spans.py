@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import subprocess
 import sys
 import threading
 import time
@@ -351,26 +351,31 @@ def test_lost_spans_are_said_at_the_end(run: chiplog.Run, capsys: pytest.Capture
     assert gap.data == {"spans": 5}  # type: ignore[union-attr]
 
 
-def test_a_forked_child_has_nothing_of_its_parent_open(run: chiplog.Run) -> None:
+FORKING = """
+import os, sys
+import chiplog
+
+run = chiplog.init("p", id="run", sinks="none", dir=sys.argv[1])
+with run.span("parent"):
+    child = os.fork()
+    if child == 0:
+        with run.span("inert"):
+            pass
+        mine = chiplog.attach(run.dir)
+        with mine.span("child"):
+            pass
+        mine.finish()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+run.finish()
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_forked_child_has_nothing_of_its_parent_open(tmp_path: Path) -> None:
     """Spans in the child are nobody's, until it has a run of its own; the parent's are whole."""
-    with run.span("parent"):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                with run.span("inert"):
-                    pass
-                mine = chiplog.attach(run.dir)
-                with mine.span("child"):
-                    pass
-                mine.finish()
-                code = 0
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    run.finish()
-    found = {span.name: span for span in chiplog.read(run.dir).spans()}
+    subprocess.run([sys.executable, "-c", FORKING, str(tmp_path)], check=True, timeout=60)
+    found = {span.name: span for span in chiplog.read(tmp_path / "p" / "run").spans()}
     assert set(found) == {"parent", "child"}
     assert found["child"].parent == 0 and found["child"].attempt != found["parent"].attempt
 
@@ -444,7 +449,7 @@ def test_threads_that_take_spans_agree_on_ids() -> None:
 def test_asyncio_is_not_imported_for_spans() -> None:
     """A process without it stays without it."""
     code = "import chiplog.core.tracer as t, sys\nwith t.Tracer().span('x'): pass\nassert 'asyncio' not in sys.modules"
-    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_whatever_is_given_as_name_tag_or_step_is_kept_somehow(run: chiplog.Run) -> None:

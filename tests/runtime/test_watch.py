@@ -258,3 +258,63 @@ def test_devices_go_by_their_names() -> None:
     assert labels("tpu0") == ["tpu0"] and labels(["tpu0", "tpu1", "tpu0"]) == ["tpu0", "tpu1"]
     assert labels(device) == labels(mesh) == labels(np.array([[device]])) == ["cpu0"]
     assert labels(torch.device("cuda:3")) == ["cuda3"] and labels(None) == []
+
+
+class Tensor:
+    """Looks like a torch tensor on a GPU, which is not here."""
+
+    device = torch.device("cuda", 0)
+
+    def untyped_storage(self) -> None: ...
+
+
+def test_a_tensor_on_a_gpu_is_watched_by_an_event(run: chiplog.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded on the caller's thread, behind the work so far; the tensor itself is not kept."""
+    recorded: list[tuple[str, Event]] = []
+
+    class CudaEvent(Event):
+        def record(self) -> None:
+            recorded.append((threading.current_thread().name, self))
+
+    monkeypatch.setattr(torch.cuda, "Event", CudaEvent)
+    with run.span("forward", devices=torch.device("cuda", 0)) as span:
+        span.async_end({"logits": [Tensor()]})
+    [(thread, event)] = recorded
+    assert thread == threading.current_thread().name and not run.spans().device()
+    event.passed = True
+    until(lambda: run.spans().device())
+    assert run.spans().device()[0].thread == "cuda0"
+
+
+def test_an_event_that_a_device_refuses_harms_nobody(run: chiplog.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said once, and the span ends with the host's part."""
+
+    class Refused:
+        def __init__(self) -> None:
+            raise RuntimeError("no such device")
+
+    monkeypatch.setattr(torch.cuda, "Event", Refused)
+    with run.span("forward", devices="cuda0") as span:
+        span.async_end(Tensor())
+    until(lambda: run.spans().device())
+
+
+def test_a_device_far_behind_is_not_asked_about_everything(run: chiplog.Run) -> None:
+    """Of a thousand works only the next ones are looked at; all of them land."""
+    events = [Event() for _ in range(1000)]
+    for event in events:
+        with run.span("work", devices="gpu0") as span:
+            span.async_end(event)
+    until(lambda: events[0].asked > 5)
+    assert not any(event.asked for event in events[40:])
+    for event in events:
+        event.passed = True
+    until(lambda: len(run.spans().device()) == 1000)
+
+
+def test_spans_after_the_end_are_nothing(run: chiplog.Run) -> None:
+    """They neither wait anywhere nor grow."""
+    run.finish()
+    with run.span("late", devices="tpu0") as span:
+        span.async_end(1)
+    assert not run._tracer.done and not chiplog.read(run.dir).spans()

@@ -93,3 +93,10 @@ def test_the_picture_has_every_span() -> None:
     titles = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert len(titles) == len(STEP) + 1 and "<&> 1s" in titles
     ElementTree.fromstring(flame.svg([]))
+
+
+def test_a_step_of_many_spans_is_walked_quickly() -> None:
+    """The path takes a time that grows with the spans, not with their square; the picture has its bounds."""
+    many = Spans(span(n, "s", n, n + 1, lane=f"t{n % 50}") for n in range(1, 3001))
+    assert len(trace.critical_path(many)) == 3000
+    assert "and 10 more timelines" in flame.draw(many)

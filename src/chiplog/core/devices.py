@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ def labels(devices: Any) -> list[str]:
 
     A text is a name as it is; a device of JAX is `tpu0`, one of torch `cuda0`.
     """
+    try:
+        return _known(devices)
+    except TypeError:  # a list or an array, which may be another one tomorrow
+        return _known.__wrapped__(devices)
+
+
+@lru_cache(256)
+def _known(devices: Any) -> list[str]:
     found: dict[str, None] = {}
     _collect(devices, found)
     return list(found)

@@ -656,6 +656,7 @@ class Run:
     def _end(self, reason: str) -> None:
         """Keep nothing from here on, and say why when asked to."""
         self._inert, self._plain, self._inert_reason = True, False, reason
+        self._tracer.set(False)
 
     def _let_go(self) -> None:
         global current, previous

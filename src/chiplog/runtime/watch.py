@@ -12,6 +12,7 @@ import threading
 import time
 from _queue import Empty, SimpleQueue
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from operator import call
 from time import monotonic_ns
 from typing import Any
@@ -21,6 +22,7 @@ from chiplog.core.tracer import UNFINISHED, Work
 
 MOST = 10_000  # works that may be under way; a device further behind than that has stopped
 SOONEST, LATEST = 100_000, 10_000_000  # ns between two looks
+NEXT = 32  # works of a device that are looked at: it does about one after another
 CLOSELY = 50  # looks while a work doubles its age: its end is right to about 1 %
 
 
@@ -29,9 +31,11 @@ class Watch:
 
     def __init__(self) -> None:
         self._works: dict[int, Work] = {}
+        self._queues: dict[str, dict[int, Work]] = {}  # the same, by their first device
+        self._newest = 0  # when the youngest was given
         self._bell: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._lock = threading.RLock()  # an RLock: a signal handler may trace, too
         forks.watch(self)
 
     def __len__(self) -> int:
@@ -49,7 +53,10 @@ class Watch:
             notes.once("device spans", f"more than {MOST:,} spans wait for a device; the newest are given up")
             work.span.tracer.land(work, monotonic_ns(), UNFINISHED)
             return
-        self._works[id(work)] = work
+        with self._lock:
+            self._works[id(work)] = work
+            self._queues.setdefault(_queue(work), {})[id(work)] = work
+            self._newest = work.span.stop
         if self._thread is None:
             self._start(None)
         self._bell.put(True)
@@ -75,11 +82,11 @@ class Watch:
             self._start(self._thread)
 
     def forked(self) -> None:
-        self._works, self._bell, self._thread = {}, SimpleQueue(), None
-        self._starting = threading.Lock()
+        self._works, self._queues, self._bell, self._thread = {}, {}, SimpleQueue(), None
+        self._lock = threading.RLock()
 
     def _start(self, instead: threading.Thread | None) -> None:
-        with self._starting:
+        with self._lock:
             if self._thread is instead:
                 self._thread = threading.Thread(target=self._loop, name="chiplog-devices", daemon=True)
                 self._thread.start()
@@ -92,14 +99,14 @@ class Watch:
                     break
             except Empty:
                 pass
-            for work in list(self._works.values()):
+            for work in self._nearest():
                 try:
                     error = _look(work)
                 except Exception as problem:  # a device that has failed raises for every question
                     error = type(problem).__name__
                 if error is not None:
                     self._land(work, error)
-        with self._starting:
+        with self._lock:
             if self._thread is me:
                 self._thread = None
         if self._works:  # one has come in between
@@ -107,12 +114,26 @@ class Watch:
 
     def _pause(self) -> float | None:
         """Seconds until the next look, by the youngest work; None: until there is one."""
-        ages = [monotonic_ns() - work.span.stop for work in list(self._works.values())]
-        return min(max(min(ages) // CLOSELY, SOONEST), LATEST) / 1e9 if ages else None
+        if not self._works:
+            return None
+        return min(max((monotonic_ns() - self._newest) // CLOSELY, SOONEST), LATEST) / 1e9
+
+    def _nearest(self) -> list[Work]:
+        with self._lock:
+            return [work for queue in self._queues.values() for work in islice(queue.values(), NEXT)]
 
     def _land(self, work: Work, error: str) -> None:
-        self._works.pop(id(work), None)
+        with self._lock:
+            self._works.pop(id(work), None)
+            queue = self._queues.get(name := _queue(work), {})
+            queue.pop(id(work), None)
+            if not queue:
+                self._queues.pop(name, None)
         work.span.tracer.land(work, monotonic_ns(), error)
+
+
+def _queue(work: Work) -> str:
+    return work.devices[0] if work.devices else ""
 
 
 def _look(work: Work) -> str | None:

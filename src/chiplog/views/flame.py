@@ -14,6 +14,7 @@ from chiplog.views.trace import clock
 
 PALETTE = ("44", "42", "45", "46", "43", "41")  # SGR backgrounds
 HUES = ("#7aa6da", "#8cc98c", "#c397d8", "#70c0b1", "#e7c547", "#d98a8a", "#b9a98c", "#9db4c8")
+MOST = 40  # timelines that are drawn
 ROW, MARGIN, LABELS = 22, 10, 150  # pixels
 ORDER = {"": 0, "task": 1, "device": 2, "queue": 3}
 
@@ -61,7 +62,7 @@ def draw(spans: Sequence[Span], *, width: int = 100, colour: bool = False, ascii
     if not spans:
         return "no spans"
     begin, end = min(span.start for span in spans), max(span.end for span in spans)
-    found = bands(spans)
+    found, left = _most(bands(spans))
     edge = min(24, max(columns(band.label) for band in found)) + 1
     room = max(20, width - edge)
     scale = room / max(1, end - begin)
@@ -72,7 +73,7 @@ def draw(spans: Sequence[Span], *, width: int = 100, colour: bool = False, ascii
             label = (_plain if ascii else cut)(band.label, edge - 1).ljust(edge) if row == 0 else " " * edge
             boxes = [box.span for box in band.boxes if box.row == row]
             lines.append((label + _row(boxes, begin, scale, room, colour, ascii)).rstrip())
-    return "\n".join(lines)
+    return "\n".join([*lines, *([f"and {left:,} more timelines"] if left else [])])
 
 
 def svg(spans: Sequence[Span], *, width: int = 1000, title: str = "") -> str:
@@ -84,7 +85,7 @@ def svg(spans: Sequence[Span], *, width: int = 1000, title: str = "") -> str:
     hues: dict[str, str] = {}
     out: list[str] = []
     y = MARGIN + 40
-    for band in bands(spans):
+    for band in _most(bands(spans))[0]:
         out.append(
             f'<text x="{MARGIN}" y="{y + 15}" class="lane">{escape(cut(band.label, 22))}</text>'
             f'<line x1="{MARGIN}" x2="{width - MARGIN}" y1="{y - 3}" y2="{y - 3}" class="rule"/>'
@@ -127,6 +128,15 @@ def svg(spans: Sequence[Span], *, width: int = 1000, title: str = "") -> str:
         f"{escape(title)}</text>"
     )
     return "\n".join((head, *ticks, *out, "</svg>\n"))
+
+
+def _most(found: list[Band]) -> tuple[list[Band], int]:
+    """As many timelines as can be looked at, those with the longest work first chosen; and how many are left."""
+    if len(found) <= MOST:
+        return found, 0
+    busy = sorted(found, key=lambda band: -sum(box.span.duration for box in band.boxes if box.row == 0))
+    kept = {id(band) for band in busy[:MOST]}
+    return [band for band in found if id(band) in kept], len(found) - MOST
 
 
 def _row(spans: Sequence[Span], begin: int, scale: float, room: int, colour: bool, ascii: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
@@ -99,13 +100,16 @@ def critical_path(spans: Spans) -> list[Leg]:
     leaves = [leaf for leaf in _leaves(spans) if leaf.end > leaf.begin]
     if not leaves:
         return []
+    lanes: dict[object, list[_Leaf]] = {}
+    for leaf in sorted(leaves, key=lambda one: one.begin):
+        lanes.setdefault(leaf.span.timeline, []).append(leaf)
+    begins = {lane: [leaf.begin for leaf in found] for lane, found in lanes.items()}
     begin, at = min(leaf.begin for leaf in leaves), max(leaf.end for leaf in leaves)
     near = int((at - begin) * NEAR)
     legs: list[Leg] = []
     while at > begin:
-        before = [leaf for leaf in leaves if leaf.begin < at]
-        if not before:
-            break
+        places = {lane: bisect_left(found, at) for lane, found in begins.items()}
+        before = [lanes[lane][place - 1] for lane, place in places.items() if place]  # of each timeline the last
         latest = max(min(leaf.end, at) for leaf in before)
         ready = [leaf for leaf in before if min(leaf.end, at) >= latest - near]
         chosen = max(ready, key=lambda leaf: (leaf.is_device and leaf.end <= at + near, min(leaf.end, at), leaf.begin))
