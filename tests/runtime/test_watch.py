@@ -318,3 +318,22 @@ def test_spans_after_the_end_are_nothing(run: chiplog.Run) -> None:
     with run.span("late", devices="tpu0") as span:
         span.async_end(1)
     assert not run._tracer.done and not chiplog.read(run.dir).spans()
+
+
+def test_another_device_is_seen_while_the_first_is_waited_for(run: chiplog.Run) -> None:
+    """Real arrays: the thread waits inside the first one's, and a second device's work ends before it."""
+    multiply = jax.jit(lambda x: (x @ x) / 2000)
+    x = multiply(jnp.ones((2000, 2000))).block_until_ready()
+    with run.span("long", devices="tpu0") as span:
+        for _ in range(8):
+            x = multiply(x)
+        span.async_end(x)
+    until(watchers)
+    quick = Event()
+    quick.passed = True
+    with run.span("quick", devices="tpu1") as span:
+        span.async_end(quick)
+    until(lambda: len(run.spans().device()) == 2)
+    found = {span.name: span for span in run.spans().device()}
+    assert found["quick"].end < found["long"].end and found["quick"].seconds < found["long"].seconds
+    until(lambda: len(watchers()) <= 1)

@@ -74,7 +74,7 @@ class Tracer:
         self._watcher = watcher
         self._wake = wake
         self._ids = count(1)
-        self._idle: dict[str, Idle] = {}
+        self.idle: dict[str, Idle] = {}
         self._lock = threading.RLock()
 
     def span(self, name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
@@ -82,7 +82,7 @@ class Tracer:
             return Span(self, name, tags.copy() if type(tags) is dict else tags, devices)
         if tags is not None or devices is not None:
             return Idle(functools.partial(self.span, name, tags=tags, devices=devices))
-        return self._idle.get(name) or self._new_idle(name)
+        return self.idle.get(name) or self._new_idle(name)
 
     def set(
         self,
@@ -239,8 +239,8 @@ class Tracer:
 
     def _new_idle(self, name: str) -> Idle:
         idle = Idle(functools.partial(self.span, name))
-        if len(self._idle) < 1000:
-            self._idle[name] = idle
+        if len(self.idle) < 1000:
+            self.idle[name] = idle
         return idle
 
 

@@ -1,8 +1,9 @@
-"""Work that is still on a device: one thread looks when it is done; nobody waits for it on the caller's time.
+"""Work that is still on a device: one thread sees when it is done; nobody waits for it on the caller's time.
 
-All works under way are asked in turn, ever more rarely as they grow old, so that one device's work is seen to end
-while another's goes on, and a device that never answers holds up nobody. A thread that waits inside one array could do
-neither (docs/decisions/0020-one-thread-watches-the-devices.md).
+While only one device is at work, the thread waits inside its arrays and sees the end to the microsecond. From when a
+second one is, it asks all works in turn, since a thread that waits for one device cannot see another's end; the older a
+work the more rarely, and never so often that it takes more than about 1 % of a core
+(docs/decisions/0020-one-thread-watches-the-devices.md).
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from chiplog.core.tracer import UNFINISHED, Work
 
 MOST = 10_000  # works that may be under way; a device further behind than that has stopped
 SOONEST, LATEST = 100_000, 10_000_000  # ns between two looks
+SHARE = 100  # times what a look costs lie between two of them
 NEXT = 32  # works of a device that are looked at: it does about one after another
-CLOSELY = 50  # looks while a work doubles its age: its end is right to about 1 %
+CLOSELY = 20  # the part of a work's age that may lie between two looks
 
 
 class Watch:
@@ -33,6 +35,8 @@ class Watch:
         self._works: dict[int, Work] = {}
         self._queues: dict[str, dict[int, Work]] = {}  # the same, by their first device
         self._newest = 0  # when the youngest was given
+        self._cost = 0  # ns of CPU that a look takes
+        self._several = False  # whether more than one device was ever at work
         self._bell: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.RLock()  # an RLock: a signal handler may trace, too
@@ -57,8 +61,10 @@ class Watch:
             self._works[id(work)] = work
             self._queues.setdefault(_queue(work), {})[id(work)] = work
             self._newest = work.span.stop
-        if self._thread is None:
-            self._start(None)
+            stuck = self._thread if len(self._queues) > 1 and not self._several else None
+            self._several = self._several or stuck is not None
+        if self._thread is None or stuck is not None:
+            self._start(stuck)  # the one before may be waiting for the other device, and ends when it has
         self._bell.put(True)
 
     def settle(self, timeout: float) -> None:
@@ -93,19 +99,25 @@ class Watch:
 
     def _loop(self) -> None:
         me = threading.current_thread()
+        spent = time.thread_time_ns()
         while self._thread is me:
             try:
                 if not self._bell.get(timeout=self._pause()) and not self._works:
                     break
             except Empty:
                 pass
-            for work in self._nearest():
+            works = self._nearest()
+            if works and not self._several and works[0].span.tracer.concurrent == frozenset():
+                _wait(works[0])  # of one device, which does one after another
+            for work in works:
                 try:
                     error = _look(work)
                 except Exception as problem:  # a device that has failed raises for every question
                     error = type(problem).__name__
                 if error is not None:
                     self._land(work, error)
+            before, spent = spent, time.thread_time_ns()
+            self._cost += (spent - before - self._cost) // 4
         with self._lock:
             if self._thread is me:
                 self._thread = None
@@ -116,7 +128,8 @@ class Watch:
         """Seconds until the next look, by the youngest work; None: until there is one."""
         if not self._works:
             return None
-        return min(max((monotonic_ns() - self._newest) // CLOSELY, SOONEST), LATEST) / 1e9
+        age = monotonic_ns() - self._newest
+        return min(max(age // CLOSELY, self._cost * SHARE, SOONEST), LATEST) / 1e9
 
     def _nearest(self) -> list[Work]:
         with self._lock:
@@ -138,8 +151,7 @@ def _queue(work: Work) -> str:
 
 def _look(work: Work) -> str | None:
     """None while something is under way; then what went wrong, or "". What is done is let go at once."""
-    if not work.flat:
-        work.waits, work.flat = list(_leaves(work.waits)), True
+    _flat(work)
     while work.waits:
         error = _state(work.waits[-1])
         if error is None:
@@ -150,10 +162,34 @@ def _look(work: Work) -> str | None:
     return ""
 
 
+def _flat(work: Work) -> list[Any]:
+    """What a work waits for, without containers."""
+    if not work.flat:
+        work.waits, work.flat = list(_leaves(work.waits)), True
+    return work.waits
+
+
+def _wait(work: Work) -> None:
+    """Wait inside the arrays of a work, where it has some; what went wrong with them is found by looking."""
+    try:
+        for leaf in _flat(work):
+            if hasattr(leaf, "is_ready") and hasattr(leaf, "block_until_ready"):
+                leaf.block_until_ready()
+    except Exception:
+        pass
+
+
 def _state(leaf: Any) -> str | None:
     if hasattr(leaf, "is_ready"):
         # In C and in one go: an array may be donated at any moment, and `is_ready` of a deleted one ends the process.
-        return "" if next(filter(None, map(call, (getattr(leaf, "is_deleted", _no), leaf.is_ready))), False) else None
+        gone = getattr(leaf, "is_deleted", _no)
+        if not next(filter(None, map(call, (gone, leaf.is_ready))), False):
+            return None
+        try:
+            getattr(leaf, "block_until_ready", _no)()  # returns at once, or says what went wrong
+        except Exception as error:
+            return "" if gone() else type(error).__name__
+        return ""
     if hasattr(leaf, "query"):
         return "" if leaf.query() else None
     if hasattr(leaf, "is_completed"):  # torch.distributed
@@ -163,7 +199,7 @@ def _state(leaf: Any) -> str | None:
             return None
         if leaf.cancelled():
             return "cancelled"
-        return "" if (error := leaf.exception()) is None else type(error).__name__
+        return "" if (failure := leaf.exception()) is None else type(failure).__name__
     if hasattr(leaf, "block_until_ready"):
         leaf.block_until_ready()
     return ""
