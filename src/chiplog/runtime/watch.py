@@ -61,10 +61,10 @@ class Watch:
             self._works[id(work)] = work
             self._queues.setdefault(_queue(work), {})[id(work)] = work
             self._newest = work.span.stop
-            stuck = self._thread if len(self._queues) > 1 and not self._several else None
-            self._several = self._several or stuck is not None
-        if self._thread is None or stuck is not None:
-            self._start(stuck)  # the one before may be waiting for the other device, and ends when it has
+            second = len(self._queues) > 1 and not self._several
+            self._several = self._several or second
+        if self._thread is None or second:
+            self._start(self._thread)  # the one before may be waiting for the other device, and ends when it has
         self._bell.put(True)
 
     def settle(self, timeout: float) -> None:
