@@ -102,10 +102,14 @@ class Watch:
         spent = time.thread_time_ns()
         while self._thread is me:
             try:
-                if not self._bell.get(timeout=self._pause()) and not self._works:
-                    break
+                told = self._bell.get(timeout=self._pause())
             except Empty:
-                pass
+                told = True
+            if self._thread is not me:
+                self._bell.put(told)  # it was meant for the one that came instead
+                break
+            if not told and not self._works:
+                break
             works = self._nearest()
             if works and not self._several and works[0].span.tracer.concurrent == frozenset():
                 _wait(works[0])  # of one device, which does one after another
