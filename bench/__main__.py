@@ -19,10 +19,11 @@ from bench import (  # noqa: F401  each adds its rows
     probes,
     rules,
     services,
+    spans,
     starts,
     stores,
 )
-from bench.peers import PEERS
+from bench.peers import PEERS, TRACERS
 from bench.report import LATEST, Result, line, picture
 from bench.rows import ROWS
 
@@ -41,7 +42,7 @@ def main() -> int:
             "date": time.strftime("%Y-%m-%d"),
             "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
             "python": platform.python_version(),
-            "versions": sorted({package for peer in PEERS.values() for package in peer.packages}),
+            "versions": sorted({package for peer in (PEERS | TRACERS).values() for package in peer.packages}),
         },
         titles={},
         rows={},

@@ -93,6 +93,7 @@ def test_the_public_names_are_these() -> None:
     assert sorted(chiplog.__all__) == [
         "ChiplogError", "Delivery", "Histogram", "Image", "Matrix", "Router", "Routing", "Run", "Stored", "Text", "TrackerBackend",
         "__version__", "attach", "finish", "init", "log", "read", "register_backend", "run", "runs",
+        "span", "stopwatch",
     ]  # fmt: skip
     for name in chiplog.__all__:
         getattr(chiplog, name)

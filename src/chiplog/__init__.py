@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chiplog.core.ending import Delivery
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
-    from chiplog.core.run import Run
+    from chiplog.core.run import Run, span, stopwatch
     from chiplog.metrics.moe import Router
     from chiplog.runtime.routing import Routing
     from chiplog.sinks.registry import register_backend
@@ -42,6 +42,8 @@ _WHERE = {
     "Run": "core.run",
     "Router": "metrics.moe",
     "Routing": "runtime.routing",
+    "span": "core.run",
+    "stopwatch": "core.run",
     "Delivery": "core.ending",
     "Stored": "store.reader",
     "TrackerBackend": "sinks.wrappers",
@@ -69,6 +71,8 @@ __all__ = [
     "register_backend",
     "run",
     "runs",
+    "span",
+    "stopwatch",
 ]
 
 

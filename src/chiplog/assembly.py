@@ -25,7 +25,7 @@ from chiplog.core.ending import Delivery
 from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound, Unwritable
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
-from chiplog.core.protocols import Meter, Probe, Rule, Sink, Stage
+from chiplog.core.protocols import Meter, Probe, Rule, Sink, Stage, Times
 from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
@@ -328,6 +328,12 @@ def _meter(
         raise BadSetting(f"run.meter: {error}") from None
 
 
+def _step_times() -> Times:
+    from chiplog.metrics.timing import StepTimes
+
+    return StepTimes()
+
+
 def _default_stages(chosen: Settings) -> list[Stage]:
     if chosen.smooth is None:
         return []
@@ -395,6 +401,7 @@ def _open(
 ) -> Run:
     """Open the journal and everything around it; the attempt record is its first line."""
     from chiplog.runtime.pending import Pending
+    from chiplog.runtime.watch import Watch
 
     path = identity.dir
     segment, fd = _ask_disk(path, lambda: journal.open_attempt(path, identity.rank))
@@ -411,9 +418,11 @@ def _open(
         stages=stages,
         rules=rules,
         waiting=Pending(),
+        watcher=Watch(),
         reread=lambda: _stored(path),
         remember=lambda state: baselines.save(path, identity.rank, state),
         meters=_meter,
+        times=_step_times,
         strict=chosen.strict,
     )
     if segment.attempt > 1 and not attached:

@@ -138,3 +138,13 @@ class Waiting(Protocol):
         ...
 
     def __len__(self) -> int: ...
+
+
+class Times(Protocol):
+    """What adds up the spans of a step."""
+
+    def feed(self, batch: Mapping[str, Any]) -> Iterable[tuple[int | float, Row]]:
+        """Take the fields of a `Spans` record; give (step, row) for every step that is over."""
+        ...
+
+    def rest(self) -> Iterable[tuple[int | float, Row]]: ...

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from time import monotonic_ns
@@ -30,13 +31,15 @@ from chiplog.core.intake import WIDEST, Intake, batches, facts, pieces
 from chiplog.core.keeper import Chore, Keeper
 from chiplog.core.live import Live, Summary
 from chiplog.core.media import Image
-from chiplog.core.protocols import Finding, Meter, Pages, Rule, Sink, Stage, Waiting
+from chiplog.core.protocols import Finding, Meter, Pages, Rule, Sink, Stage, Times, Waiting
 from chiplog.core.records import Record, Row, Step
 from chiplog.core.redact import redact, redact_words
 from chiplog.core.rules import Memory, Rules
-from chiplog.core.spans import NoSpan, Span, Tracer
+from chiplog.core.spans import Idle, Span
 from chiplog.core.steps import OneStep, Steps, walk
+from chiplog.core.stopwatch import StopWatch
 from chiplog.core.texts import cut
+from chiplog.core.tracer import Tracer, Watcher
 from chiplog.core.values import NUMBERS
 
 T = TypeVar("T")
@@ -73,10 +76,12 @@ class Run:
         stages: Sequence[Stage] = (),
         rules: Sequence[Rule] = (),
         waiting: Waiting | None = None,
+        watcher: Watcher | None = None,
         post: Post | None = None,
         reread: Callable[[], Any] | None = None,
         remember: Callable[[Mapping[str, Any]], None] | None = None,
         meters: Callable[..., Meter] | None = None,
+        times: Callable[[], Times] | None = None,
         strict: bool = False,
     ) -> None:
         self.identity = identity
@@ -93,7 +98,9 @@ class Run:
         self.post = post
         self._reread = reread
         self._strict = strict
-        self._tracer = Tracer()
+        self._new_times = times
+        self._times: Times | None = None
+        self._tracer = Tracer(watcher, None if keeper is None else keeper.wake)
         self._files = Files(identity, self.write)
         self._alarm = Alarm(self.write, self._failed)
         self._rules = Rules(rules, self._alarm.ring, self._failed)
@@ -120,7 +127,7 @@ class Run:
         self._before_finish: list[Callable[[], None]] = []
         self._at_finish: list[Callable[[], None]] = []
         if journal is None:
-            self._tracer.enabled = False
+            self._tracer.on = False
         forks.watch(self)
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -263,13 +270,43 @@ class Run:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | NoSpan:
-        """Time a stretch of work: `with run.span("forward"): ...`, or as a decorator."""
-        return self._tracer.span(name, tags)
+    def span(self, name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+        """Time a stretch of work: `with run.span("forward"): ...`, as a decorator, or by hand with `begin()`, `end()`.
 
-    def trace(self, enabled: bool) -> None:
-        """Switch spans on or off."""
-        self._tracer.enabled = bool(enabled) and not self._inert
+        With `devices` it also lies on their timelines, until what is given to its `async_end` is done.
+        """
+        tracer = self._tracer
+        if tracer.on:
+            return Span(tracer, name, tags.copy() if type(tags) is dict else tags, devices)
+        if tags is None and devices is None and not tracer.every and name in tracer.idle:
+            return tracer.idle[name]
+        return tracer.span(name, tags=tags, devices=devices)
+
+    def trace(
+        self,
+        enabled: bool = True,
+        *,
+        every: int | None = None,
+        concurrent: str | Iterable[str] | None = None,
+        deadline: float | None = None,
+        metrics: bool | None = None,
+    ) -> None:
+        """Switch spans on or off, or keep only those of every n-th step.
+
+        A device does one thing after another, and what had to wait is on its queue's timeline; spans of the names in
+        `concurrent` (or "all") may overlap there. Work that takes longer than `deadline` seconds is given up, marked.
+        With `metrics` the spans of every step are added up and logged as `perf/…` when two later ones have begun.
+        """
+        try:
+            if metrics is not None:
+                self._tend_times(None if not metrics or self._new_times is None else self._new_times())
+            self._tracer.set(bool(enabled) and not self._inert, every, concurrent, deadline)
+        except Exception as error:
+            self._failed("trace", error)
+
+    def stopwatch(self, name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
+        """Time a stretch of work as a value and a span, and log its seconds where a metric is named."""
+        return StopWatch(name, metric, run=lambda: self, tags=tags)
 
     def steps(
         self,
@@ -434,7 +471,11 @@ class Run:
         def left(most: float = 5.0) -> float:
             return max(0.1, min(most, deadline - time.monotonic()))
 
-        for call in (*self._before_finish, lambda: self._wait_for_device(deadline - 1), self._tend_spans):
+        for call in (
+            *self._before_finish,
+            lambda: self._wait_for_device(deadline - 1),
+            lambda: self._end_spans(deadline - 1),
+        ):
             self._attempt(call)
         undelivered: dict[str, str] = {}
         if unkept := self._files.close(left(30.0)):
@@ -526,6 +567,7 @@ class Run:
 
     def tend(self) -> float:
         """What the run wants done in the background: spans, device values, the wall clock."""
+        self._tracer.tend()
         self._tend_spans()
         self._rules.tick(self._tracer.step)
         if (jump := self._clock.jump()) is not None:
@@ -538,6 +580,27 @@ class Run:
     def _tend_spans(self) -> None:
         while (batch := self._tracer.take(self._clock.offset)) is not None:
             self.write(records.Spans, **batch)
+            if self._times is not None:
+                for step, row in self._times.feed(batch):
+                    self._write_row(row, step)
+
+    def _tend_times(self, then: Times | None) -> None:
+        """Log what is left of the spans' times, and go on with others."""
+        self._tend_spans()
+        before, self._times = self._times, then
+        if before is not None:
+            for step, row in before.rest():
+                self._write_row(row, step)
+
+    def _end_spans(self, deadline: float) -> None:
+        self._tracer.end_by_hand()
+        self._tracer.settle(max(0.1, deadline - time.monotonic()))
+        self._tend_times(None)
+        if self._tracer.dropped:
+            notes.say(
+                f"{self._tracer.dropped:,} spans of run {self.id} came faster than they could be kept, and are lost"
+            )
+            self.write(records.Event, name="gap", data={"spans": self._tracer.dropped})
 
     def _tend_device(self) -> float:
         if not self._waiting:
@@ -636,8 +699,7 @@ class Run:
         if self._journal is not None and not self._inert:
             self._end(f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own")
             self._journal.forget()
-        self._tracer.enabled = False
-        self._tracer.done.clear()
+        self._tracer.forget()
         self._files.forget()
         self._finishing = threading.RLock()
         self._finished = self._finished or Delivery(True, {})
@@ -645,11 +707,32 @@ class Run:
     def _end(self, reason: str) -> None:
         """Keep nothing from here on, and say why when asked to."""
         self._inert, self._plain, self._inert_reason = True, False, reason
+        self._tracer.set(False)
 
     def _let_go(self) -> None:
         global current, previous
         if current is self:
             current, previous = None, self
+
+
+def span(name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+    """`Run.span` on the current run; without one it does nothing, and costs next to nothing.
+
+    As a decorator it belongs to the run that is the current one at each call, so it may stand above any function.
+    """
+    if current is not None:
+        return current.span(name, tags=tags, devices=devices)
+    return Idle(partial(span, name, tags=tags, devices=devices)) if tags or devices else _idle(name)
+
+
+def stopwatch(name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
+    """`Run.stopwatch` on the run that is the current one whenever it is used; without one it only counts seconds."""
+    return StopWatch(name, metric, run=lambda: current, tags=tags)
+
+
+@lru_cache(1000)
+def _idle(name: str) -> Idle:
+    return Idle(partial(span, name))
 
 
 def inert(

@@ -26,7 +26,7 @@ class Service(NamedTuple):
 
 
 # Each is a module here with a function `open_sink(identity, environ, **options)`.
-LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory")
+LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory", "perfetto")
 SERVICES: dict[str, Service] = {
     "aim": Service("aim", ("repo", "experiment", "name")),
     "mlflow": Service("mlflow", ("experiment", "uri", "prefix", "artifacts", "system")),

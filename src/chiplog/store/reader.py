@@ -18,7 +18,7 @@ from chiplog.core.records import AnyRecord, Event
 from chiplog.store import layout, manifest
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage, Scanner
-from chiplog.store.spans import Span, expand
+from chiplog.store.spans import Span, Spans, expand
 from chiplog.store.state import END, AttemptState, attempts, state_of
 from chiplog.store.tail import Tail, stream_key
 
@@ -175,15 +175,16 @@ class Stored:
         by_hand = {key: value for event in self._events("summary") for key, value in event.data.items()}
         return {**{name: value for name, (_, value) in last.items()}, **by_hand}
 
-    def spans(self, name: str | None = None) -> list[Span]:
-        """Finished spans by their start."""
+    def spans(self, *names: str) -> Spans:
+        """Finished spans by their start, of all names or of these; see `Spans` for what they can be asked."""
         found: list[Span] = []
         for segment, known, scanner in self._pieces(lambda part: part.spans()):
             found += known
             for record in scanner.read():
                 if isinstance(record, records.Spans):
-                    found += expand(record, segment.rank)
-        return sorted((span for span in found if name in (None, span.name)), key=lambda span: span.start)
+                    found += expand(record, segment.rank, segment.attempt)
+        spans = Spans(found)
+        return spans.named(*names) if names else spans
 
     def names(self) -> list[str]:
         """The names of all series."""

@@ -1,0 +1,244 @@
+"""Work that is still on a device: one thread sees when it is done; nobody waits for it on the caller's time.
+
+While only one device is at work, the thread waits inside its arrays and sees the end to the microsecond. From when a
+second one is, it asks all works in turn, since a thread that waits for one device cannot see another's end; the older a
+work the more rarely, and never so often that it takes more than about 1 % of a core
+(docs/decisions/0020-one-thread-watches-the-devices.md).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from _queue import Empty, SimpleQueue
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from operator import call
+from time import monotonic_ns
+from typing import Any
+
+from chiplog.core import forks, notes
+from chiplog.core.tracer import UNFINISHED, Work
+
+MOST = 10_000  # works that may be under way; a device further behind than that has stopped
+SOONEST, LATEST = 100_000, 10_000_000  # ns between two looks
+SHARE = 100  # times what a look costs lie between two of them
+NEXT = 32  # works of a device that are looked at: it does about one after another
+CLOSELY = 20  # the part of a work's age that may lie between two looks
+
+
+class Watch:
+    """Looks after works until they are done, on a thread that lives while there are any."""
+
+    def __init__(self) -> None:
+        self._works: dict[int, Work] = {}
+        self._queues: dict[str, dict[int, Work]] = {}  # the same, by their first device
+        self._newest = 0  # when the youngest was given
+        self._cost = 0  # ns of CPU that a look takes
+        self._several = False  # whether more than one device was ever at work
+        self._bell: SimpleQueue[bool] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.RLock()  # an RLock: a signal handler may trace, too
+        forks.watch(self)
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    def hold(self, work: Any) -> Any:
+        """What to wait for: an event behind the work of a torch device; anything else is looked into later."""
+        leaf = work
+        while isinstance(leaf, (list, tuple, Mapping)) and leaf:
+            leaf = next(iter(leaf.values() if isinstance(leaf, Mapping) else leaf))
+        return _event(leaf) or work
+
+    def watch(self, work: Work) -> None:
+        if len(self._works) >= MOST:
+            notes.once("device spans", f"more than {MOST:,} spans wait for a device; the newest are given up")
+            work.span.tracer.land(work, monotonic_ns(), UNFINISHED)
+            return
+        with self._lock:
+            self._works[id(work)] = work
+            self._queues.setdefault(_queue(work), {})[id(work)] = work
+            self._newest = work.span.stop
+            second = len(self._queues) > 1 and not self._several
+            self._several = self._several or second
+        if self._thread is None or second:
+            self._start(self._thread)  # the one before may be waiting for the other device, and ends when it has
+        self._bell.put(True)
+
+    def settle(self, timeout: float) -> None:
+        """Wait until nothing is under way; what still is then is given up."""
+        until = time.monotonic() + timeout
+        while self._works and time.monotonic() < until:
+            time.sleep(0.001)
+        for work in list(self._works.values()):
+            self._land(work, UNFINISHED)
+        if self._thread is not None:
+            self._bell.put(False)
+
+    def tend(self) -> None:
+        """Give up what is overdue; and the thread, when it waits inside something that cannot be asked."""
+        now = monotonic_ns()
+        overdue = [work for work in list(self._works.values()) if now > work.deadline]
+        for work in overdue:
+            notes.once("overdue", f"the device did not finish {work.span.name!r} in time; that and the like is marked")
+            self._land(work, UNFINISHED)
+        if overdue and self._works:
+            self._start(self._thread)
+
+    def forked(self) -> None:
+        self._works, self._queues, self._bell, self._thread = {}, {}, SimpleQueue(), None
+        self._lock = threading.RLock()
+
+    def _start(self, instead: threading.Thread | None) -> None:
+        with self._lock:
+            if self._thread is instead:
+                self._thread = threading.Thread(target=self._loop, name="chiplog-devices", daemon=True)
+                self._thread.start()
+
+    def _loop(self) -> None:
+        me = threading.current_thread()
+        spent = time.thread_time_ns()
+        while self._thread is me:
+            try:
+                told = self._bell.get(timeout=self._pause())
+            except Empty:
+                told = True
+            if self._thread is not me:
+                self._bell.put(told)  # it was meant for the one that came instead
+                break
+            if not told and not self._works:
+                break
+            works = self._nearest()
+            if works and not self._several and works[0].span.tracer.concurrent == frozenset():
+                _wait(works[0])  # of one device, which does one after another
+            for work in works:
+                try:
+                    error = _look(work)
+                except Exception as problem:  # a device that has failed raises for every question
+                    error = type(problem).__name__
+                if error is not None:
+                    self._land(work, error)
+            before, spent = spent, time.thread_time_ns()
+            self._cost += (spent - before - self._cost) // 4
+        with self._lock:
+            if self._thread is me:
+                self._thread = None
+        if self._works:  # one has come in between
+            self._start(None)
+
+    def _pause(self) -> float | None:
+        """Seconds until the next look, by the youngest work; None: until there is one."""
+        if not self._works:
+            return None
+        age = monotonic_ns() - self._newest
+        return min(max(age // CLOSELY, self._cost * SHARE, SOONEST), LATEST) / 1e9
+
+    def _nearest(self) -> list[Work]:
+        with self._lock:
+            return [work for queue in self._queues.values() for work in islice(queue.values(), NEXT)]
+
+    def _land(self, work: Work, error: str) -> None:
+        with self._lock:
+            self._works.pop(id(work), None)
+            queue = self._queues.get(name := _queue(work), {})
+            queue.pop(id(work), None)
+            if not queue:
+                self._queues.pop(name, None)
+        work.span.tracer.land(work, monotonic_ns(), error)
+
+
+def _queue(work: Work) -> str:
+    return work.devices[0] if work.devices else ""
+
+
+def _look(work: Work) -> str | None:
+    """None while something is under way; then what went wrong, or "". What is done is let go at once."""
+    _flat(work)
+    while work.waits:
+        error = _state(work.waits[-1])
+        if error is None:
+            return None
+        work.waits.pop()
+        if error:
+            return error
+    return ""
+
+
+def _flat(work: Work) -> list[Any]:
+    """What a work waits for, without containers."""
+    if not work.flat:
+        work.waits, work.flat = list(_leaves(work.waits)), True
+    return work.waits
+
+
+def _wait(work: Work) -> None:
+    """Wait inside the arrays of a work, where it has some; what went wrong with them is found by looking."""
+    try:
+        for leaf in _flat(work):
+            if hasattr(leaf, "is_ready") and hasattr(leaf, "block_until_ready"):
+                leaf.block_until_ready()
+    except Exception:
+        pass
+
+
+def _state(leaf: Any) -> str | None:
+    if hasattr(leaf, "is_ready"):
+        # In C and in one go: an array may be donated at any moment, and `is_ready` of a deleted one ends the process.
+        gone = getattr(leaf, "is_deleted", _no)
+        if not next(filter(None, map(call, (gone, leaf.is_ready))), False):
+            return None
+        try:
+            getattr(leaf, "block_until_ready", _no)()  # returns at once, or says what went wrong
+        except Exception as error:
+            return "" if gone() else type(error).__name__
+        return ""
+    if hasattr(leaf, "query"):
+        return "" if leaf.query() else None
+    if hasattr(leaf, "is_completed"):  # torch.distributed
+        return "" if leaf.is_completed() else None
+    if hasattr(leaf, "done") and hasattr(leaf, "exception"):  # futures
+        if not leaf.done():
+            return None
+        if leaf.cancelled():
+            return "cancelled"
+        return "" if (failure := leaf.exception()) is None else type(failure).__name__
+    if hasattr(leaf, "block_until_ready"):
+        leaf.block_until_ready()
+    return ""
+
+
+def _no() -> bool:
+    return False
+
+
+def _leaves(tree: Any) -> Iterable[Any]:
+    try:
+        leaves: Iterable[Any] = sys.modules["jax"].tree_util.tree_leaves(tree)
+        return leaves
+    except Exception:  # no jax, or half of one
+        return _walk(tree)
+
+
+def _walk(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, Mapping):
+        tree = tree.values()
+    elif not isinstance(tree, (list, tuple)):
+        yield tree
+        return
+    for item in tree:
+        yield from _walk(item)
+
+
+def _event(leaf: Any) -> Any:
+    """An event behind what a torch device was given so far; None for all else."""
+    kind = getattr(getattr(leaf, "device", None), "type", "cpu")
+    if kind in ("cpu", "meta") or not hasattr(leaf, "untyped_storage"):
+        return None
+    backend = getattr(sys.modules.get("torch"), kind, None)  # torch.cuda, torch.xpu
+    if backend is None or not hasattr(backend, "Event"):
+        return None
+    event = backend.Event()
+    event.record()
+    return event
