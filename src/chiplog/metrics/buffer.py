@@ -49,7 +49,7 @@ class Buffer:
     def add(self, metrics: MetricsT, mode: str, step: int | float) -> None:
         """Take values along. The first reducer that a name comes with is the one that is used.
 
-        Values for a step that has been given out are a second one of the same number: nothing is dropped for being late.
+        A value for a step that has been given out begins it anew: nothing is dropped for being late.
         """
         with self._lock:
             entries = self._open.setdefault((step, str(mode)), {})

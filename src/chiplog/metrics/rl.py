@@ -103,7 +103,7 @@ def kl_penalty(kl: Any, mask: Any = None) -> MetricsT:
 
 
 def clip_fraction(unclipped: Any, clipped: Any, mask: Any = None) -> float:
-    """The share of tokens whose clipped loss is the larger one: pg_clipfrac of policy losses, vf_clipfrac of values'."""
+    """The share of tokens whose clipped loss is the larger one: pg_clipfrac of policies, vf_clipfrac of values."""
     import numpy as np
 
     found = _selected(np.asarray(clipped) > np.asarray(unclipped), mask)
