@@ -24,23 +24,9 @@ from chiplog.frontends.tunix import backends, metrics_logger
 from chiplog.frontends.tunix.metrics_logger import MetricsLogger, MetricsLoggerOptions, Mode
 from chiplog.sinks import registry, wandb_login
 from tests.faults.harness import wait_for
+from tests.frontends.tunix_backend import Keeps
 
 Make = Callable[..., MetricsLogger]
-
-
-class Keeps:
-    """A backend that keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, Any, Any]] = []
-        self.closed = 0
-
-    def log_scalar(self, event: str, value: Any, **kwargs: Any) -> None:
-        assert not self.closed
-        self.events.append((event, value, kwargs.get("step")))
-
-    def close(self) -> None:
-        self.closed += 1
 
 
 @pytest.fixture(autouse=True)

@@ -60,15 +60,16 @@ class MetricsLogger:
 
     def log(self, metrics_prefix: str, metric_name: str, scalar_value: Any, mode: Mode | str, step: int | None) -> None:
         """Record a value; one still on a device is not waited for."""
-        self.log_row(metrics_prefix, {metric_name: scalar_value}, mode, step)
+        self.log_row({(metrics_prefix, metric_name): scalar_value}, mode, step)
 
-    def log_row(self, metrics_prefix: str, metrics: Mapping[str, Any], mode: Mode | str, step: int | None) -> None:
-        """Record several values of a step at once, as one row."""
+    def log_row(self, metrics: Mapping[tuple[str, str], Any], mode: Mode | str, step: int | None) -> None:
+        """Record several values of a step at once, by prefix and name, as one row."""
         word = mode_of(mode)
-        for name, value in metrics.items():
-            self._remember(metrics_prefix, word, name, value)
+        row = {}
+        for (prefix, name), value in metrics.items():
+            self._remember(prefix, word, name, value)
+            row[f"{prefix}/{word}/{name}".lstrip("/")] = value
         if self.run is not None:
-            row = {f"{metrics_prefix}/{word}/{name}".lstrip("/"): value for name, value in metrics.items()}
             self.run.log(row, step=0 if step is None else step)
 
     def metric_exists(self, metrics_prefix: str, metric_name: str, mode: Mode | str) -> bool:

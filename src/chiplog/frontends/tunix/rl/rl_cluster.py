@@ -1,0 +1,153 @@
+"""`RLCluster`: the metrics and traces of a reinforcement learning job around a loop of yours. It does not train.
+
+It owns one metrics logger for all roles, what the calls of a global step say, and the tracers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from chiplog.core import notes
+from chiplog.frontends.tunix.gathering import Gathering
+from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions, Mode, mode_of, split
+from chiplog.frontends.tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+from chiplog.metrics.buffer import Gathered
+from chiplog.metrics.reducing import MetricsT, Reducer
+from chiplog.metrics.rl import SAMPLES
+
+
+class Role(Enum):
+    """Who works on a mesh; the words do as well as keys of `role_to_mesh`."""
+
+    ACTOR = "actor"
+    CRITIC = "critic"
+    REFERENCE = "reference"
+    REWARD = "reward"
+    ROLLOUT = "rollout"
+
+
+class RLTrainingConfig(TrainingConfig):
+    """A `TrainingConfig` for several roles, with the options of performance tracing."""
+
+    def __init__(
+        self,
+        *,
+        actor_optimizer: Any = None,
+        critic_optimizer: Any = None,
+        metrics_logging_options: MetricsLoggerOptions | None = None,
+        **others: Any,
+    ) -> None:
+        super().__init__(
+            actor_optimizer=actor_optimizer,
+            critic_optimizer=critic_optimizer,
+            metrics_logging_options=metrics_logging_options,
+            **others,
+        )
+
+
+class ClusterConfig(SimpleNamespace):
+    """Which role works where, and how it is trained; arguments that mean nothing here are kept as attributes."""
+
+    def __init__(
+        self,
+        *,
+        role_to_mesh: Mapping[Any, Any] | None = None,
+        training_config: RLTrainingConfig | None = None,
+        rollout_config: Any = None,
+        **others: Any,
+    ) -> None:
+        super().__init__(
+            role_to_mesh=dict(role_to_mesh or {}),
+            training_config=training_config or RLTrainingConfig(),
+            rollout_config=rollout_config,
+            **others,
+        )
+
+
+class MetricsBuffer(msgspec.Struct, frozen=True):
+    """What a function given to `with_external_metrics_logger` gets of each step."""
+
+    global_steps: int
+    metrics: dict[str, tuple[list[Any], Reducer | None]]
+    mode: str = "train"
+
+
+class RLCluster:
+    """One logger, the trainers of actor and critic, and what is said about each global step."""
+
+    def __init__(
+        self,
+        *,
+        actor: Any = None,
+        critic: Any = None,
+        tokenizer: Any = None,
+        cluster_config: ClusterConfig,
+        **others: Any,
+    ) -> None:
+        self.actor, self.critic, self.tokenizer = actor, critic, tokenizer
+        self.cluster_config, self.others = cluster_config, others
+        self.global_steps = 0
+        config = cluster_config.training_config
+        self.metrics_logger = MetricsLogger(config.metrics_logging_options)
+        self._external: Callable[[MetricsBuffer], Any] | None = None
+        self._gathering = Gathering(self.metrics_logger, self._bring)
+        self.actor_trainer = self._trainer("actor", actor, config.actor_optimizer)
+        self.critic_trainer = None if critic is None else self._trainer("critic", critic, config.critic_optimizer)
+
+    def buffer_metrics(self, metrics: MetricsT, mode: Mode | str = Mode.TRAIN) -> None:
+        """Say something about the current global step: `{name: (value, reducer or None)}`.
+
+        A step is logged when the first thing is said about a later one, or at the end.
+        """
+        self.buffer_metrics_async(metrics, mode, self.global_steps)
+
+    def buffer_metrics_async(self, metrics: MetricsT, mode: Mode | str = Mode.TRAIN, step: int | None = None) -> None:
+        """Say something about any global step, from any thread and in any order."""
+        self._gathering.add(metrics, mode, self.global_steps if step is None else step)
+        self._gathering.complete(before=self.global_steps)
+
+    def with_external_metrics_logger(self, logger: Callable[[MetricsBuffer], Any]) -> RLCluster:
+        """Have a function called with all that was said about a step, as it came."""
+        self._external = logger
+        return self
+
+    def close(self) -> None:
+        """Log what is left, once, and close the logger."""
+        for trainer in (self.actor_trainer, self.critic_trainer):
+            if trainer is not None:
+                trainer.flush()
+        self._gathering.flush()
+        self.metrics_logger.close()
+
+    def __enter__(self) -> RLCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _trainer(self, role: str, model: Any, optimizer: Any) -> PeftTrainer:
+        config = copy.copy(self.cluster_config.training_config)
+        config.metrics_prefix = role
+        return PeftTrainer(model, optimizer, config, metrics_logger=self.metrics_logger)
+
+    def _bring(self, gathered: Gathered) -> None:
+        if gathered.row:
+            row = {split(name): value for name, value in gathered.row.items()}
+            self.metrics_logger.log_row(row, gathered.mode, int(gathered.step))
+        if gathered.samples and self.metrics_logger.run is not None:
+            samples = [{"mode": mode_of(gathered.mode), **one} for one in gathered.samples]
+            self.metrics_logger.run.table(SAMPLES, samples, step=gathered.step)
+        if self._external is not None:
+            try:
+                self._external(MetricsBuffer(int(gathered.step), gathered.calls, gathered.mode))
+            except Exception as error:
+                notes.once(f"tunix external {error}", f"the external metrics logger fails: {error!r}; training goes on")
+
+
+RLEngine = RLCluster  # what the original calls it by now
