@@ -34,7 +34,8 @@ def reduce(found: Sequence[Any], reducer: Reducer | None = None) -> Number | Tex
     if not flat:
         return None
     if reducer is None:
-        return sum(flat) / len(flat)
+        mean: float = sum(flat) / len(flat)
+        return mean
     import numpy  # whoever reduces with it has it
 
     return _number(reducer(numpy.asarray(flat)), reducer)

@@ -10,6 +10,7 @@ from chiplog.core import notes
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsOptions, PerfSpanQuery
 from chiplog.frontends.tunix.perf.recording import checked
 from chiplog.frontends.tunix.perf.span import Span, SpanGroup
+from chiplog.frontends.tunix.perf.writer import TraceWriter
 from chiplog.metrics import topology
 from chiplog.metrics.reducing import MetricsT
 from chiplog.metrics.topology import StepTimes, Stretch
@@ -38,8 +39,6 @@ class PerfMetricsExport:
         writer = None
         devices = role_devices(cluster_config)
         if options is not None and options.enable_trace_writer:
-            from chiplog.frontends.tunix.perf.writer import TraceWriter
-
             writer = TraceWriter(options.trace_dir or None, "perfetto_trace", devices)
         return PerfMetricsExport.from_role_to_devices(
             devices,
@@ -52,7 +51,7 @@ class PerfMetricsExport:
     @staticmethod
     def from_role_to_devices(
         role_to_devices: Mapping[str, Any],
-        trace_writer: Any = None,
+        trace_writer: TraceWriter | None = None,
         log_rollout_time_at_micro_batch_level: bool = False,
         log_actor_train_time_at_micro_batch_level: bool = False,
         *,
@@ -61,28 +60,53 @@ class PerfMetricsExport:
         """As `from_cluster_config`, by the devices of "rollout", "actor" and "refer"; one that is missing is looked for
         on the main thread."""
         devices = {role: _devices(role_to_devices, names) for role, names in ROLES.items()}
-        kind = topology.topology(devices["rollout"], devices["actor"], devices["refer"])
         micro = {
             "perf/rollout_time": log_rollout_time_at_micro_batch_level,
             "perf/actor_train_time": log_actor_train_time_at_micro_batch_level,
         }
-
-        def export(query: PerfSpanQuery) -> MetricsT:
-            if trace_writer is not None:
-                trace_writer.write_query(query)
-            times = step_times(query, {role: one[0] if one else None for role, one in devices.items()})
-            if times is None:
-                notes.once("tunix no step", f"there is no group {GLOBAL_STEP!r} to make metrics of")
-                return {}
-            found = topology.metrics(times, kind, legacy_gaps=legacy_gaps)
-            for name, stretches in zip(micro, (times.rollouts, times.actors), strict=True):
-                if micro[name]:
-                    found |= {f"{name}/{at}": end - begin for at, (begin, end) in enumerate(stretches)}
-            return {name: (seconds, None) for name, seconds in found.items()}
-
-        return export
+        return _Export(devices, trace_writer, micro, legacy_gaps)
 
     create_metrics_export_fn = from_cluster_config
+
+
+class _Export:
+    """An export function, with what it remembers."""
+
+    def __init__(
+        self,
+        devices: Mapping[str, tuple[str, ...]],
+        writer: TraceWriter | None,
+        micro: Mapping[str, bool],
+        legacy_gaps: bool,
+    ) -> None:
+        self.topology = topology.topology(devices["rollout"], devices["actor"], devices["refer"])
+        self.writer = writer
+        self._first = {role: one[0] if one else None for role, one in devices.items()}
+        self._micro, self._legacy_gaps = micro, legacy_gaps
+        self._seen = 0
+
+    def __call__(self, query: PerfSpanQuery) -> MetricsT:
+        self._write(query)
+        times = step_times(query, self._first)
+        if times is None:
+            notes.once("tunix no step", f"there is no group {GLOBAL_STEP!r} to make metrics of")
+            return {}
+        found = topology.metrics(times, self.topology, legacy_gaps=self._legacy_gaps)
+        for name, stretches in zip(self._micro, (times.rollouts, times.actors), strict=True):
+            if self._micro[name]:
+                found |= {f"{name}/{at}": end - begin for at, (begin, end) in enumerate(stretches)}
+        return {name: (seconds, None) for name, seconds in found.items()}
+
+    def flush(self, query: PerfSpanQuery) -> None:
+        """Write what has come since the last call, and have all of it in the file."""
+        self._write(query)
+        if self.writer is not None:
+            self.writer.flush()
+
+    def _write(self, query: PerfSpanQuery) -> None:
+        if self.writer is not None:
+            spans, self._seen = query.arrivals.since(self._seen)
+            self.writer.write(spans)
 
 
 def role_devices(cluster_config: Any) -> dict[str, tuple[str, ...]]:

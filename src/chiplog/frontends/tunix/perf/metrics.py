@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chiplog.core.errors import BadSetting, MissingPackage
+from chiplog.frontends.tunix.perf.recording import Arrivals
 from chiplog.frontends.tunix.perf.span import SpanGroup
 from chiplog.metrics.reducing import MetricsT
-from chiplog.store.spans import Span as Recorded
 
 __all__ = ["MetricsT", "PerfMetricsConfig", "PerfMetricsOptions", "PerfSpanQuery"]
 
@@ -29,7 +29,7 @@ class PerfSpanQuery:
         timelines: Sequence[str],
         main: str,
         devices: Sequence[str] = (),
-        recorded: Sequence[Recorded] = (),
+        arrivals: Arrivals | None = None,
     ) -> None:
         self._tree = tree
         self._timelines = list(dict.fromkeys([*timelines, *devices]))
@@ -37,7 +37,7 @@ class PerfSpanQuery:
         self._trees: dict[str, SpanGroup] = {}
         self._timeline: str | None = None
         self._selectors: tuple[Selector, ...] = ()
-        self.recorded = recorded  # what it was made of, for writers of traces
+        self.arrivals = arrivals or Arrivals()  # what it was made of, for writers of traces
 
     def __call__(self) -> PerfSpanQuery:
         """A query of its own that goes on from here."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from time import monotonic_ns
@@ -70,6 +71,29 @@ class Recording:
                 reader(found)
         except Exception as error:
             notes.once("tunix spans", f"spans could not be shown: {error!r}; the journal has them")
+
+
+class Arrivals:
+    """Spans in the order in which they came, for those who come back for what is new; the oldest are let go."""
+
+    def __init__(self, most: int = 50_000) -> None:
+        self._kept: deque[Span] = deque(maxlen=most)
+        self._count = 0  # of all that ever came
+
+    def add(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            self._kept.append(span)
+            self._count += 1
+
+    def since(self, seen: int) -> tuple[list[Span], int]:
+        """What has come after the first `seen`, and how many have come in all."""
+        new, kept = self._count - seen, list(self._kept)
+        if new > len(kept):
+            notes.once(
+                f"tunix arrivals {id(self)}",
+                f"more than {len(kept):,} spans between two exports; the first ones are in the journal alone",
+            )
+        return kept[-new:] if new > 0 else [], self._count
 
 
 class Opened:

@@ -10,7 +10,7 @@ from typing import Any
 
 from chiplog.core import notes
 from chiplog.frontends.tunix.perf import metrics
-from chiplog.frontends.tunix.perf.recording import NOTHING, Nothing, Opened, Recording, checked
+from chiplog.frontends.tunix.perf.recording import NOTHING, Arrivals, Nothing, Opened, Recording, checked
 from chiplog.frontends.tunix.perf.trees import THREAD, Forest
 from chiplog.metrics.reducing import MetricsT
 from chiplog.store.spans import Span as Recorded
@@ -64,6 +64,7 @@ class PerfTracer:
         self._groups: dict[int, Any] = {}  # the open ones and those that can be asked for, by id
         self._done: deque[list[Recorded]] = deque(maxlen=STEPS)  # by export
         self._new: deque[Recorded] = deque(maxlen=MOST)  # since the last one
+        self._arrivals = Arrivals(MOST)
         self._lock = threading.Lock()
         self._recording.read(self._read)
 
@@ -89,7 +90,7 @@ class PerfTracer:
     def print(self) -> None:
         """Show every timeline as a tree."""
         self.synchronize()
-        query = self._query()
+        query = self.query()
         for timeline in query.get_timeline_ids():
             (root,) = query().timeline(timeline).get()
             print(f"\n[{timeline}]\n{root.picture(self._born)}", end="")
@@ -100,7 +101,7 @@ class PerfTracer:
             return {}
         self._recording.collect()
         try:
-            found = self._export_fn(self._query())
+            found = self._export_fn(self.query())
         except Exception as error:
             notes.once(f"tunix export {error}", f"the perf export function fails: {error!r}; training goes on")
             found = {}
@@ -110,13 +111,14 @@ class PerfTracer:
             self._forget_groups({span.id for step in self._done for span in step})
         return found or {}
 
-    def _query(self) -> metrics.PerfSpanQuery:
+    def query(self) -> metrics.PerfSpanQuery:
+        """What has been recorded, to be asked about."""
         self._recording.collect()
         known = set(self._groups)
         with self._lock:
             spans = [*self._spans(), *self._open_groups()]
         forest = Forest(spans, known, self._main, self._born, self._recording.seconds)
-        return metrics.PerfSpanQuery(forest.tree, forest.timelines(), self._main, self._devices, list(spans))
+        return metrics.PerfSpanQuery(forest.tree, forest.timelines(), self._main, self._devices, self._arrivals)
 
     def _spans(self) -> Iterator[Recorded]:
         for step in list(self._done):
@@ -133,6 +135,7 @@ class PerfTracer:
     def _read(self, spans: list[Recorded]) -> None:
         with self._lock:
             self._new.extend(spans)
+            self._arrivals.add(spans)
 
     def _begin_group(self, group: Any) -> None:
         if self._first:

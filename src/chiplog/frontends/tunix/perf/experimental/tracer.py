@@ -11,7 +11,7 @@ from typing import Any
 
 from chiplog.core import notes
 from chiplog.frontends.tunix.perf.experimental.span import Span
-from chiplog.frontends.tunix.perf.recording import NOTHING, Nothing, Opened, Recording, checked
+from chiplog.frontends.tunix.perf.recording import NOTHING, Arrivals, Nothing, Opened, Recording, checked
 from chiplog.metrics.reducing import MetricsT
 from chiplog.store.spans import Span as Recorded
 
@@ -33,8 +33,7 @@ class Timeline:
         self._steps: deque[tuple[int, dict[int, Span]]] = deque()  # (number of the step, its spans)
         self._current: dict[int, Span] = {}
         self._kept = 0
-        self._arrived: deque[tuple[Recorded, Span]] = deque(maxlen=MOST)
-        self._count = 0  # of all that ever arrived
+        self.arrivals = Arrivals(MOST)  # late or not
 
     @property
     def cur_step(self) -> dict[int, Span]:
@@ -62,16 +61,6 @@ class Timeline:
             outer.children.append(span)
         return root
 
-    def since(self, seen: int) -> tuple[list[tuple[Recorded, Span]], int]:
-        """What has arrived after the first `seen`, late or not, and how many have arrived in all."""
-        new, arrived = self._count - seen, list(self._arrived)
-        if new > len(arrived):
-            notes.once(
-                f"tunix timeline {self.id}",
-                f"more than {MOST:,} spans between two exports; the first ones are in the journal alone",
-            )
-        return arrived[-new:] if new > 0 else [], self._count
-
     def __repr__(self) -> str:
         lines = [f"Timeline({self.id}, {self.born:.6f})"]
         for name, step in [("Current Step", self._current), *self._named()]:
@@ -91,8 +80,7 @@ class Timeline:
         """Take a span along, into the current step or an earlier one."""
         late = next((spans for number, spans in reversed(self._steps) if number == step), None)
         (self._current if late is None else late)[span.id] = span
-        self._arrived.append((recorded, span))
-        self._count += 1
+        self.arrivals.add((recorded,))
         if len(self._current) > MOST:
             self._current.pop(next(iter(self._current)))
 
