@@ -6,7 +6,8 @@ It owns one metrics logger for all roles, what the calls of a global step say, a
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,13 @@ import msgspec
 
 from chiplog.core import notes
 from chiplog.frontends.tunix.gathering import Gathering
+from chiplog.frontends.tunix.perf import trace, writer
+from chiplog.frontends.tunix.perf.config import create_perf_config
+from chiplog.frontends.tunix.perf.experimental import constants
+from chiplog.frontends.tunix.perf.experimental import tracer as trace_v2
+from chiplog.frontends.tunix.perf.export import GLOBAL_STEP, role_devices
+from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions
+from chiplog.frontends.tunix.perf.recording import Recording
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions, Mode, mode_of, split
 from chiplog.frontends.tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from chiplog.metrics.buffer import Gathered
@@ -41,12 +49,14 @@ class RLTrainingConfig(TrainingConfig):
         actor_optimizer: Any = None,
         critic_optimizer: Any = None,
         metrics_logging_options: MetricsLoggerOptions | None = None,
+        perf_metrics_options: PerfMetricsOptions | Mapping[str, Any] | None = None,
         **others: Any,
     ) -> None:
         super().__init__(
             actor_optimizer=actor_optimizer,
             critic_optimizer=critic_optimizer,
             metrics_logging_options=metrics_logging_options,
+            perf_metrics_options=PerfMetricsOptions.of(perf_metrics_options),
             **others,
         )
 
@@ -88,17 +98,40 @@ class RLCluster:
         critic: Any = None,
         tokenizer: Any = None,
         cluster_config: ClusterConfig,
+        perf_config: PerfMetricsConfig | None = None,
         **others: Any,
     ) -> None:
         self.actor, self.critic, self.tokenizer = actor, critic, tokenizer
         self.cluster_config, self.others = cluster_config, others
         self.global_steps = 0
         config = cluster_config.training_config
+        self.perf_config = perf_config or create_perf_config(cluster_config) or PerfMetricsConfig()
         self.metrics_logger = MetricsLogger(config.metrics_logging_options)
+        self.metrics_logger.current_step = lambda: self.global_steps
         self._external: Callable[[MetricsBuffer], Any] | None = None
         self._gathering = Gathering(self.metrics_logger, self._bring)
+        self.perf, self.perf_v2 = self._tracers()
         self.actor_trainer = self._trainer("actor", actor, config.actor_optimizer)
         self.critic_trainer = None if critic is None else self._trainer("critic", critic, config.critic_optimizer)
+
+    @contextmanager
+    def global_step(self) -> Iterator[int]:
+        """One global step: what is traced and said inside belongs to it; at its end its perf metrics are made.
+
+        A loop that counts `global_steps` itself calls `export_perf` when a step has ended.
+        """
+        if self.metrics_logger.run is not None:
+            self.metrics_logger.run.begin_step(self.global_steps)
+        with self.perf.span_group(GLOBAL_STEP), self.perf_v2.span(GLOBAL_STEP, tags={"step": self.global_steps}):
+            yield self.global_steps
+        self.export_perf()
+        self.global_steps += 1
+
+    def export_perf(self) -> None:
+        """Have the export functions called, and say what they return about the current global step."""
+        for tracer in (self.perf, self.perf_v2):
+            if found := tracer.export():
+                self.buffer_metrics(found)
 
     def buffer_metrics(self, metrics: MetricsT, mode: Mode | str = Mode.TRAIN) -> None:
         """Say something about the current global step: `{name: (value, reducer or None)}`.
@@ -122,6 +155,7 @@ class RLCluster:
         for trainer in (self.actor_trainer, self.critic_trainer):
             if trainer is not None:
                 trainer.flush()
+        self._end_traces()
         self._gathering.flush()
         self.metrics_logger.close()
 
@@ -130,6 +164,38 @@ class RLCluster:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _tracers(self) -> tuple[trace.PerfTracer | trace.NoopTracer, trace_v2.PerfTracer | trace_v2.NoopTracer]:
+        """Both versions, on one recording; one that has no export function records nothing."""
+        first: trace.PerfTracer | trace.NoopTracer = trace.NoopTracer()
+        second: trace_v2.PerfTracer | trace_v2.NoopTracer = trace_v2.NoopTracer()
+        config = self.perf_config
+        if config.custom_export_fn is None and config.custom_export_fn_v2 is None:
+            return first, second
+        run = self.metrics_logger.run
+        recording = Recording(run)
+        devices = list(dict.fromkeys(one for mesh in role_devices(self.cluster_config).values() for one in mesh))
+        if config.custom_export_fn is not None:
+            first = trace.PerfTracer(devices, config.custom_export_fn, recording=recording)
+        if config.custom_export_fn_v2 is not None:
+            second = trace_v2.PerfTracer(
+                devices,
+                config.custom_export_fn_v2,
+                concurrent_device_spans=constants.CONCURRENT,
+                recording=recording,
+            )
+        if run is not None:
+            run.before_finish(self._end_traces)
+        return first, second
+
+    def _end_traces(self) -> None:
+        """Wait for the devices, and complete the trace files."""
+        if isinstance(self.perf, trace.PerfTracer):
+            self.perf.synchronize()
+            writer.flush(self.perf_config.custom_export_fn, self.perf.query())
+        if isinstance(self.perf_v2, trace_v2.PerfTracer):
+            self.perf_v2.synchronize()
+            writer.flush(self.perf_config.custom_export_fn_v2, self.perf_v2.timelines)
 
     def _trainer(self, role: str, model: Any, optimizer: Any) -> PeftTrainer:
         config = copy.copy(self.cluster_config.training_config)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -54,6 +54,7 @@ class MetricsLogger:
     def __init__(self, metrics_logger_options: MetricsLoggerOptions | None = None) -> None:
         options = metrics_logger_options
         self.run: Run | None = None if options is None else backends.begin(options)
+        self.current_step: Callable[[], int] | None = None  # of those who trace with the logger's run
         self._holds = Pending().holds
         self._histories: dict[tuple[str, str, str], History] = {}  # prefix, mode, name
         self._lock = threading.Lock()
@@ -71,6 +72,8 @@ class MetricsLogger:
             row[f"{prefix}/{word}/{name}".lstrip("/")] = value
         if self.run is not None:
             self.run.log(row, step=0 if step is None else step)
+            if self.current_step is not None:  # what is said about an earlier step does not make it the current one
+                self.run.begin_step(self.current_step())
 
     def metric_exists(self, metrics_prefix: str, metric_name: str, mode: Mode | str) -> bool:
         return self._find(metrics_prefix, metric_name, mode) is not None
