@@ -36,7 +36,7 @@ class Recording:
 
     def __init__(self, run: Run | None = None, watcher: Watcher | None = None, zero: int | None = None) -> None:
         self.run = None if run is None or run.inert else run
-        self.tracer = Tracer(watcher or Watch()) if self.run is None else self.run.tracer
+        self.tracer = Tracer(Watch() if watcher is None else watcher) if self.run is None else self.run.tracer
         if zero is None:
             zero = Clock().offset if self.run is None else self.run.now() - monotonic_ns()
         self.zero = zero
