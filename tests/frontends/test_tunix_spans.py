@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chiplog.core import spans
 from chiplog.core.errors import BadSetting
 from chiplog.frontends.tunix.perf import export, trace
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport
@@ -22,44 +22,12 @@ from chiplog.frontends.tunix.rl.rl_cluster import Role
 from chiplog.metrics import topology
 from chiplog.metrics.topology import StepTimes
 from chiplog.runtime import watch
-
-
-class Later:
-    """Watches works until a test says that they are done."""
-
-    def __init__(self) -> None:
-        self.works: list[Any] = []
-
-    def __len__(self) -> int:
-        return len(self.works)
-
-    def hold(self, work: Any) -> Any:
-        return work
-
-    def watch(self, work: Any) -> None:
-        self.works.append(work)
-
-    def settle(self, timeout: float) -> None:
-        pass
-
-    def tend(self) -> None:
-        pass
-
-    def done(self, name: str, at: float, error: str = "") -> None:
-        """The oldest work of this name was done at this second."""
-        work = next(one for one in self.works if one.span.name == name)
-        self.works.remove(work)
-        work.span.tracer.land(work, int(at * 1e9), error)
+from tests.frontends.tunix_devices import Later, device, set_clock
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Sets the seconds that hosts' spans begin and end at."""
-
-    def times(*seconds: float) -> None:
-        monkeypatch.setattr(spans, "monotonic_ns", iter([int(second * 1e9) for second in seconds]).__next__)
-
-    return times
+    return partial(set_clock, monkeypatch)
 
 
 @pytest.fixture
@@ -79,10 +47,6 @@ def root_of(tracer: trace.PerfTracer, timeline: str | None = None) -> SpanGroup:
 
 def times_of(group: SpanGroup) -> list[tuple[str, float, float]]:
     return [(one.name, one.begin, one.end) for one in group.inner]
-
-
-def device(number: int) -> Any:
-    return SimpleNamespace(platform="tpu", id=number)
 
 
 # -- spans and groups --------------------------------------------------------------------------------------------------

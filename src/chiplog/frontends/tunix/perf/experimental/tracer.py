@@ -17,6 +17,7 @@ from chiplog.store.spans import Span as Recorded
 
 VERSION = 2
 MOST = 50_000  # spans of a timeline that can be looked at; older ones are in the journal
+STEPS = 1000  # and steps
 HOST = "host-"
 
 
@@ -92,7 +93,7 @@ class Timeline:
         self._steps.append((number, self._current))
         self._kept += len(self._current)
         self._current = {}
-        while self._kept > MOST and len(self._steps) > 1:
+        while (self._kept > MOST and len(self._steps) > 1) or len(self._steps) > STEPS:
             self._kept -= len(self._steps.popleft()[1])
 
 
@@ -141,11 +142,11 @@ class PerfTracer:
         self._first_only = collect_on_first_device_per_mesh
         self._devices = checked(devices)
         self._lock = threading.RLock()
+        self._step = 0
         self._timelines: dict[str, Timeline] = {}
         for device in self._devices:
             self._timeline(device, "device")
             self._timeline(f"{device}_queue", "queue")
-        self._step = 0
         self._pending: list[Recorded] = []  # recorded, and not yet on a timeline
         self._hosts: dict[int, tuple[int, int, str]] = {}  # of host spans: id on the timeline, step, timeline
         self._inner: dict[int, list[tuple[Span, str]]] = {}  # spans, with their timelines, whose parent is still open
@@ -214,6 +215,8 @@ class PerfTracer:
         if id not in self._timelines:
             self._timelines[id] = Timeline(id, self._born)
             self._timelines[id].kind = kind
+            for number in range(max(0, self._step - STEPS), self._step):  # it was not there, and did nothing
+                self._timelines[id].commit(number)
         return self._timelines[id]
 
     def _read(self, spans: list[Recorded]) -> None:
