@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from chiplog.core import notes
 from chiplog.core.errors import BadSetting, MissingPackage
 from chiplog.frontends.tunix.perf.recording import Arrivals
 from chiplog.frontends.tunix.perf.span import SpanGroup
@@ -139,14 +140,26 @@ class PerfMetricsOptions:
 
     @classmethod
     def from_yaml(cls, text: str) -> PerfMetricsOptions | None:
-        """The options under `rl_training_config` in a YAML text."""
+        """The options under `rl_training_config` in a YAML text.
+
+        A version may be switched off in a file that names its export function: that is said, and not an error.
+        """
         try:
             import yaml
         except ImportError:
             raise MissingPackage("reading a YAML config needs the package 'pyyaml': pip install pyyaml") from None
         document = yaml.safe_load(text) or {}
         section = document.get("rl_training_config") if isinstance(document, Mapping) else None
-        return cls.of((section or {}).get("perf_metrics_options"))
+        given = (section or {}).get("perf_metrics_options")
+        return cls.of(_without_idle_paths(given) if isinstance(given, Mapping) else given)
+
+
+def _without_idle_paths(given: Mapping[str, Any]) -> dict[str, Any]:
+    kept = dict(given)
+    for switch, path in (("enable_perf_v1", "custom_export_fn_path"), ("enable_perf_v2", "custom_export_fn_path_v2")):
+        if kept.get(path) and not kept.get(switch, switch == "enable_perf_v1"):
+            notes.once(f"tunix {path}", f"{path} = {kept.pop(path)!r} is not used: {switch} is false")
+    return kept
 
 
 def _keys(kind: Any) -> str:
