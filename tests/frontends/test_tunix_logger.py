@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -275,6 +276,26 @@ def test_wandb_without_a_key_asks_nobody(make: Make, capfd: pytest.CaptureFixtur
     assert time.monotonic() - began < 10
     assert scalars("logs") == {"p/train/loss": [(0, 1.0)]}
     assert capfd.readouterr().err.count("W&B is left out: it has no key") == 1
+
+
+def test_wandb_that_fails_is_said_and_harms_nobody(tmp_path: Path) -> None:
+    """A7: TensorBoard has everything, nothing is raised, and the end waits no longer than it was told to."""
+    code = (
+        "import os, signal, time\n"
+        "from chiplog.frontends.tunix.metrics_logger import *\n"
+        "logger = MetricsLogger(MetricsLoggerOptions('logs'))\n"
+        "logger.log('p', 'loss', 0.25, 'train', 3)\n"
+        "began = time.monotonic(); logger.close(timeout=2); assert time.monotonic() - began < 20\n"
+    )
+    environ = {
+        **os.environ, "WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9", "HOME": str(tmp_path),
+    }  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=False)
+    relay = re.search(r"the relay process (\d+) is still delivering", done.stderr)
+    assert done.returncode == 0 and relay, done.stderr
+    os.kill(int(relay[1]), signal.SIGKILL)
+    assert scalars("logs") == {"p/train/loss": [(3, 0.25)]}
+    assert done.stderr.count("'wandb' is not complete") == 1
 
 
 @pytest.mark.parametrize(

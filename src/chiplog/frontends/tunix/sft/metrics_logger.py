@@ -89,10 +89,10 @@ class MetricsLogger:
 
         return numpy.array(self._history(metrics_prefix, metric_name, mode).values())
 
-    def close(self) -> None:
-        """Let the backends have what is left, and close them. Closing twice is closing once."""
+    def close(self, timeout: float = 30.0) -> None:
+        """Let the backends have what is left, for so many seconds, and close them. Closing twice is closing once."""
         if self.run is not None:
-            self.run.finish()
+            self.run.finish(timeout)
 
     def _remember(self, prefix: str, mode: str, name: str, value: Any) -> None:
         with self._lock:
