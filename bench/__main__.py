@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import boards, calls, kills, loops, rules, services, spans, starts, stores  # noqa: F401  each adds its rows
+from bench import boards, calls, front_ends, kills, loops, rules, services, spans, starts, stores  # noqa: F401  each adds its rows
 from bench.peers import PEERS, TRACERS
 from bench.report import LATEST, Result, line, picture
 from bench.rows import ROWS

@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from itertools import islice
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any
@@ -80,20 +81,19 @@ class Arrivals:
         self._kept: deque[Span] = deque(maxlen=most)
         self._count = 0  # of all that ever came
 
-    def add(self, spans: Iterable[Span]) -> None:
-        for span in spans:
-            self._kept.append(span)
-            self._count += 1
+    def add(self, spans: Sequence[Span]) -> None:
+        self._kept.extend(spans)
+        self._count += len(spans)
 
     def since(self, seen: int) -> tuple[list[Span], int]:
         """What has come after the first `seen`, and how many have come in all."""
-        new, kept = self._count - seen, list(self._kept)
-        if new > len(kept):
+        new, kept = self._count - seen, len(self._kept)
+        if new > kept:
             notes.once(
                 f"tunix arrivals {id(self)}",
-                f"more than {len(kept):,} spans between two exports; the first ones are in the journal alone",
+                f"more than {kept:,} spans between two exports; the first ones are in the journal alone",
             )
-        return kept[-new:] if new > 0 else [], self._count
+        return list(islice(reversed(self._kept), new))[::-1], self._count
 
 
 class Opened:
@@ -194,9 +194,6 @@ def checked(devices: Any) -> list[str]:
 
 def _here() -> tuple[int, int]:
     """The thread and the task."""
-    asyncio = sys.modules.get("asyncio")
-    try:
-        task = asyncio.current_task() if asyncio is not None else None
-    except RuntimeError:  # no loop is running
-        task = None
+    events = sys.modules.get("asyncio.events")
+    task = None if events is None or events._get_running_loop() is None else sys.modules["asyncio"].current_task()
     return threading.get_ident(), id(task)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -31,7 +30,7 @@ class Timeline:
         self.id, self.born = id, born
         self.kind = ""  # of a thread; task, device or queue
         self._ids = count()
-        self._steps: deque[tuple[int, dict[int, Span]]] = deque()  # (number of the step, its spans)
+        self._steps: dict[int, dict[int, Span]] = {}  # by number, oldest first
         self._current: dict[int, Span] = {}
         self._kept = 0
         self.arrivals = Arrivals(MOST)  # late or not
@@ -44,7 +43,7 @@ class Timeline:
     @property
     def committed_steps(self) -> list[dict[int, Span]]:
         """The steps before, oldest first."""
-        return [step for _, step in list(self._steps)]
+        return list(self._steps.values())
 
     @property
     def all_steps(self) -> list[dict[int, Span]]:
@@ -79,8 +78,8 @@ class Timeline:
 
     def add(self, recorded: Recorded, span: Span, step: int | None) -> None:
         """Take a span along, into the current step or an earlier one."""
-        late = next((spans for number, spans in reversed(self._steps) if number == step), None)
-        (self._current if late is None else late)[span.id] = span
+        spans = self._current if step is None else self._steps.get(step, self._current)
+        spans[span.id] = span
         self.arrivals.add((recorded,))
         if len(self._current) > MOST:
             self._current.pop(next(iter(self._current)))
@@ -90,11 +89,11 @@ class Timeline:
 
     def commit(self, number: int) -> None:
         """End the current step."""
-        self._steps.append((number, self._current))
+        self._steps[number] = self._current
         self._kept += len(self._current)
         self._current = {}
         while (self._kept > MOST and len(self._steps) > 1) or len(self._steps) > STEPS:
-            self._kept -= len(self._steps.popleft()[1])
+            self._kept -= len(self._steps.pop(next(iter(self._steps))))
 
 
 class NoopTracer:
@@ -182,7 +181,7 @@ class PerfTracer:
             for timeline in self._timelines.values():
                 timeline.commit(self._step)
             self._step += 1
-            if len(self._hosts) > MOST:
+            if len(self._hosts) > 2 * MOST:
                 self._hosts = dict(list(self._hosts.items())[-MOST:])
                 self._inner = dict(list(self._inner.items())[-MOST:])
 
