@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +48,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "my_exports.py").write_text(FUNCTIONS)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "my_exports"
-    __import__("sys").modules.pop("my_exports", None)
+    sys.modules.pop("my_exports", None)
 
 
 def config_of(options: Any, kept: Keeps | None = None, **more: Any) -> ClusterConfig:
@@ -239,7 +242,7 @@ def test_a_failed_step_is_marked_and_not_counted(kept: Keeps) -> None:
     cluster = RLCluster(cluster_config=config_of(None, kept), perf_config=perf_config)
     with pytest.raises(RuntimeError), cluster.global_step():
         raise RuntimeError("no")
-    (group,) = cluster.perf.query().main().all_groups("global_step").get()  # type: ignore[union-attr]
+    (group,) = trace.query(cluster.perf).main().all_groups("global_step").get()
     assert cluster.global_steps == 0 and group.ended
     cluster.close()
 
@@ -252,3 +255,70 @@ def test_without_a_logger_there_is_tracing_all_the_same() -> None:
         pass
     cluster.close()
     assert cluster.metrics_logger.get_metric("perf", "n", "train") == 5  # two devices, their queues, the main thread
+
+
+FORKS = """
+import os
+from chiplog.frontends.tunix.rl.rl_cluster import ClusterConfig, RLCluster, RLTrainingConfig
+from chiplog.frontends.tunix.sft.metrics_logger import MetricsLoggerOptions
+
+training = RLTrainingConfig(
+    metrics_logging_options=MetricsLoggerOptions("logs"),
+    perf_metrics_options={"enable_perf_v2": True, "trace_dir": "traces"},
+)
+cluster = RLCluster(cluster_config=ClusterConfig(training_config=training))
+
+def step(value):
+    with cluster.global_step(), cluster.perf.span("x"), cluster.perf_v2.span("x") as span:
+        span.async_end(None)
+        cluster.buffer_metrics({"value": (value, None)})
+
+step(1.0)
+child = os.fork()
+if child == 0:
+    step(-1.0)
+    cluster.close()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+step(2.0)
+cluster.close()
+print(cluster.metrics_logger.run.dir)
+"""
+
+
+def test_a_forked_child_traces_and_logs_nothing(tmp_path: Path) -> None:
+    """It does not hang, and the parent has everything."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    stored = chiplog.read(done.stdout.strip())
+    assert stored.series("global/train/value").values.tolist() == [1.0, 2.0]
+    assert [span.step for span in stored.spans().named("global_step")] == [0, 1]
+    assert len(list(Path("traces").iterdir())) == 2
+
+
+def test_perf_is_there_directly() -> None:
+    """With its modules and its names."""
+    from chiplog.frontends.tunix import perf
+
+    assert perf.metrics.PerfMetricsConfig is perf.PerfMetricsConfig is PerfMetricsConfig
+    assert perf.export.PerfMetricsExport and perf.experimental
+
+
+def test_a_directory_that_is_not_used_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    """Where no trace is written."""
+    RLCluster(cluster_config=config_of({"enable_trace_writer": False, "trace_dir": "x"})).close()
+    assert "trace_dir = 'x' is not used" in capfd.readouterr().err
+
+
+def test_a_url_is_no_directory_for_traces(capfd: pytest.CaptureFixture[str]) -> None:
+    """It is said, nothing of that name is made here, and the run goes on."""
+    with RLCluster(cluster_config=config_of({"trace_dir": "gs://bucket/x"})) as cluster, cluster.global_step():
+        pass
+    assert "is a URL" in capfd.readouterr().err and not Path("gs:").exists()

@@ -40,7 +40,7 @@ def tracer_of(watcher: Any = None, devices: Any = None, export_fn: Any = None) -
 
 
 def root_of(tracer: trace.PerfTracer, timeline: str | None = None) -> SpanGroup:
-    query = tracer.query()
+    query = trace.query(tracer)
     (root,) = (query.main() if timeline is None else query.timeline(timeline)).get()
     return root
 
@@ -119,12 +119,12 @@ def test_groups_are_found_from_the_outermost_inwards(chain: Callable[[PerfSpanQu
     """C4: first, last, nth and all, in each group so far."""
     tracer = tracer_of()
     groups(tracer)
-    assert len(chain(tracer.query().main()).get()) == found
+    assert len(chain(trace.query(tracer).main()).get()) == found
 
 
 def test_an_unknown_timeline_is_named() -> None:
     """C4: with those there are; also when none was chosen."""
-    query = tracer_of().query()
+    query = trace.query(tracer_of())
     with pytest.raises(ValueError, match="timeline 'tpu9' not found; there are: thread-MainThread"):
         query().timeline("tpu9").get()
     with pytest.raises(ValueError, match="not found"):
@@ -135,7 +135,7 @@ def test_a_query_is_copied_by_calling_it() -> None:
     """C4: what a copy selects does not change the original; the last timeline counts."""
     tracer = tracer_of(devices=["tpu0"])
     groups(tracer)
-    query = tracer.query().timeline("tpu0").main()
+    query = trace.query(tracer).timeline("tpu0").main()
     assert len(query().all_groups("a").get()) == 2 and query.get()[0].name == "root"
     assert query.get_main_thread_id() == "thread-MainThread"
     assert query.get_timeline_ids() == ["thread-MainThread", "tpu0"]
@@ -147,9 +147,9 @@ def test_an_open_group_can_be_asked_for() -> None:
     with tracer.span_group("epoch"):
         with tracer.span("x"):
             pass
-        (group,) = tracer.query().main().last_group("epoch").get()
+        (group,) = trace.query(tracer).main().last_group("epoch").get()
         assert group.end == inf and not group.ended and [one.name for one in group.inner] == ["x"]
-    (group,) = tracer.query().main().last_group("epoch").get()
+    (group,) = trace.query(tracer).main().last_group("epoch").get()
     assert group.ended and group.duration > 0
 
 
@@ -159,8 +159,8 @@ def test_a_device_may_be_met_inside_a_group(devices: Any) -> None:
     tracer = tracer_of()
     with tracer.span_group("a"), tracer.span("x", devices=devices):
         pass
-    assert tracer.query().get_timeline_ids() == ["thread-MainThread", "tpu0"]
-    (group,) = tracer.query().timeline("tpu0").last_group("a").get()
+    assert trace.query(tracer).get_timeline_ids() == ["thread-MainThread", "tpu0"]
+    (group,) = trace.query(tracer).timeline("tpu0").last_group("a").get()
     assert [one.name for one in group.inner] == ["x"] and list(tracer.all_devices) == ["tpu0"]
 
 
@@ -180,7 +180,7 @@ def test_what_is_no_device_is_an_error_at_the_door_only() -> None:
     tracer = tracer_of()
     with tracer.span("x", devices=[3.5]):
         pass
-    assert "3.5" in tracer.query().get_timeline_ids()
+    assert "3.5" in trace.query(tracer).get_timeline_ids()
 
 
 def test_host_spans_may_nest() -> None:
@@ -188,7 +188,7 @@ def test_host_spans_may_nest() -> None:
     tracer = tracer_of()
     with tracer.span("outer"), tracer.span("inner"):
         pass
-    (group,) = tracer.query().main().all_groups("outer").get()
+    (group,) = trace.query(tracer).main().all_groups("outer").get()
     assert [one.name for one in group.inner] == ["inner"]
 
 
@@ -204,7 +204,7 @@ def test_threads_have_timelines_of_their_own() -> None:
         thread = threading.Thread(target=work, name="worker")
         thread.start()
         thread.join()
-    (step,) = tracer.query().timeline("thread-worker").last_group("step").get()
+    (step,) = trace.query(tracer).timeline("thread-worker").last_group("step").get()
     (own,) = step.find_all_inner_groups("own")
     assert [one.name for one in own.inner] == ["x"] and root_of(tracer).find_all_inner_groups("own") == []
     assert step.find_first_inner_group("own") is own is step.find_last_inner_group("own")
@@ -226,7 +226,7 @@ def test_both_tracers_have_the_same_names() -> None:
     def names(one: Any) -> set[str]:
         return {name for name in dir(one) if not name.startswith("_")}
 
-    assert names(trace.NoopTracer()) == names(tracer_of()) - {"query"}
+    assert names(trace.NoopTracer()) == names(tracer_of())
     nothing = trace.NoopTracer()
     with nothing.span_group("a"), nothing.span("x", devices=["tpu0"]) as span:
         span.device_end([1])

@@ -333,7 +333,7 @@ def test_a_span_opened_in_both_versions_is_one() -> None:
     outer, inner = spans_of(second, MAIN)
     assert outer.tags == {"group_id": 1} and inner.tags == {} and inner.parent_id == outer.id
     assert len(spans_of(second, "tpu0")) == 1
-    (group,) = first.query().main().all_groups("x").get()
+    (group,) = trace.query(first).main().all_groups("x").get()
     assert len(group.inner) == 1
 
 

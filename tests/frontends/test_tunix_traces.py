@@ -271,7 +271,7 @@ def test_a_late_device_span_has_the_duration_that_was_recorded(monkeypatch: pyte
         one.device_end("x")
     tracer.export()
     later.done("work", 103.5)
-    writer.flush(export_fn, tracer.query())
+    writer.flush(export_fn, trace.query(tracer))
     assert made.path is not None
     (slices,) = ask(made.path, SLICES)
     assert {(one["above"], one["track"], one["name"], one["dur"]) for one in slices} == {

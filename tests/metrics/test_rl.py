@@ -227,7 +227,7 @@ def test_what_cannot_be_reduced_is_named_and_the_rest_is_kept() -> None:
 
 
 def test_a_value_on_a_device_is_not_waited_for() -> None:
-    """Its step comes when it has arrived, and at the end in any case."""
+    """Its step comes when it has arrived; at the end it is given up, by name, and the rest of its step is kept."""
     away = {7.0}
     buffer = Buffer(lambda value: value in away)
     buffer.add({"x": (7.0, None)}, "train", 0)
@@ -237,9 +237,11 @@ def test_a_value_on_a_device_is_not_waited_for() -> None:
     away.clear()
     assert only(buffer).row == {"x": 7.0}
     away.add(9.0)
-    buffer.add({"x": (9.0, None)}, "train", 2)
+    buffer.add({"x": (9.0, None), "y": (1.0, None)}, "train", 2)
     buffer.complete()
-    assert only(buffer, wait=True).row == {"x": 9.0}
+    assert buffer.drain() == []
+    last = only(buffer, rest=True)
+    assert last.row == {"y": 1.0} and last.troubles == {"x": "it was still on a device"}
 
 
 def test_threads_may_add_at_once() -> None:

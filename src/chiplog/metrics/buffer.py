@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from chiplog.core import forks
 from chiplog.core.records import Number
 from chiplog.metrics.reducing import MetricsT, Reducer, Texts, reduce
 
@@ -39,6 +40,7 @@ class Buffer:
     def __init__(self, on_device: Callable[[Any], bool] | None = None) -> None:
         self._on_device = on_device or _never
         self._lock = threading.Lock()
+        forks.watch(self)
         self._open: dict[Key, dict[str, tuple[list[Any], Reducer | None]]] = {}
         self._complete: dict[Key, dict[str, tuple[list[Any], Reducer | None]]] = {}
 
@@ -64,23 +66,35 @@ class Buffer:
                 for name, (found, reducer) in entries.items():
                     self._complete.setdefault(key, {}).setdefault(name, ([], reducer))[0].extend(found)
 
-    def drain(self, *, wait: bool = False) -> list[Gathered]:
-        """The complete steps whose values are all on the host, or with `wait` all of them; each is given out once."""
+    def drain(self, *, rest: bool = False) -> list[Gathered]:
+        """The complete steps whose values are all on the host, each given out once; never waits for a device.
+
+        With `rest` all of them: what is still on a device then is among the troubles of its step, and lost.
+        """
         with self._lock:
-            keys = [key for key in self._complete if wait or not any(map(self._on_device, self._values(key)))]
+            keys = [key for key in self._complete if rest or not any(map(self._on_device, self._values(key)))]
             taken = [(key, self._complete.pop(key)) for key in sorted(keys)]
-        return [_gather(key, entries) for key, entries in taken]
+        return [_gather(key, entries, self._on_device if rest else _never) for key, entries in taken]
+
+    def forked(self) -> None:
+        """In a forked child: what was gathered is the parent's."""
+        self._lock = threading.Lock()
+        self._open, self._complete = {}, {}
 
     def _values(self, key: Key) -> Iterator[Any]:
         return (value for found, _ in self._complete[key].values() for value in found)
 
 
-def _gather(key: Key, entries: dict[str, tuple[list[Any], Reducer | None]]) -> Gathered:
+def _gather(
+    key: Key, entries: dict[str, tuple[list[Any], Reducer | None]], on_device: Callable[[Any], bool]
+) -> Gathered:
     row: dict[str, Number] = {}
     columns: dict[str, list[str]] = {}
     troubles: dict[str, str] = {}
     for name, (found, reducer) in entries.items():
         try:
+            if any(map(on_device, found)):
+                raise TimeoutError("it was still on a device")
             result = reduce(found, reducer)
         except Exception as error:  # a reducer is the user's own
             troubles[name] = str(error) or type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ from chiplog.runtime.pending import Pending
 
 POLL = 0.02  # s between looks at values that are still on a device
 IDLE = 0.5
+PATIENCE = 20.0  # s that the end waits for them
 
 
 class Gathering:
@@ -37,10 +39,15 @@ class Gathering:
         self._buffer.complete(before)
         self._give(self._buffer.drain())
 
-    def flush(self) -> None:
-        """Log everything, and wait for what is still on a device."""
+    def flush(self, timeout: float = PATIENCE) -> None:
+        """Log everything. What is still on a device is waited for, but not for ever."""
         self._buffer.complete()
-        self._give(self._buffer.drain(wait=True))
+        self._give(self._buffer.drain())
+        deadline = time.monotonic() + timeout
+        while len(self._buffer) and time.monotonic() < deadline:
+            time.sleep(POLL)
+            self._give(self._buffer.drain())
+        self._give(self._buffer.drain(rest=True))
 
     def _tend(self) -> float:
         self._give(self._buffer.drain())

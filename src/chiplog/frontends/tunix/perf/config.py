@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from chiplog.core import notes
 from chiplog.core.errors import BadSetting
 from chiplog.frontends.tunix.perf import export
 from chiplog.frontends.tunix.perf.experimental import export as export_v2
@@ -20,6 +21,8 @@ def create_perf_config(cluster_config: Any) -> PerfMetricsConfig | None:
     options = PerfMetricsOptions.of(getattr(cluster_config.training_config, "perf_metrics_options", None))
     if options is None:
         return None
+    if options.trace_dir and not options.enable_trace_writer:
+        notes.once("tunix trace_dir", f"trace_dir = {options.trace_dir!r} is not used: enable_trace_writer is false")
     config = PerfMetricsConfig()
     if options.enable_perf_v1:
         if options.custom_export_fn_path:

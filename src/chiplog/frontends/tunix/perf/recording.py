@@ -15,7 +15,7 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any
 
-from chiplog.core import notes, records
+from chiplog.core import forks, notes, records
 from chiplog.core.clock import Clock
 from chiplog.core.devices import labels
 from chiplog.core.errors import BadSetting
@@ -37,12 +37,17 @@ class Recording:
 
     def __init__(self, run: Run | None = None, watcher: Watcher | None = None, zero: int | None = None) -> None:
         self.run = None if run is None or run.inert else run
-        self.tracer = Tracer(Watch() if watcher is None else watcher) if self.run is None else self.run.tracer
+        if self.run is None:  # without a run's keeper, who traces also takes, before there is too much of it
+            self.tracer = Tracer(Watch() if watcher is None else watcher, self.collect)
+        else:
+            self.tracer = self.run.tracer
         if zero is None:
             zero = Clock().offset if self.run is None else self.run.now() - monotonic_ns()
         self.zero = zero
+        self.lock = threading.RLock()  # of the views
         self._readers: list[Reader] = []
         self.tracer.readers.append(self._read)
+        forks.watch(self)
 
     def read(self, reader: Reader) -> None:
         """Have a function called with all spans from now on, on whatever thread takes them."""
@@ -64,6 +69,10 @@ class Recording:
     def seconds(self, wall: int) -> float:
         """A span's time on the clock of `time.perf_counter`."""
         return (wall - self.zero) / 1e9
+
+    def forked(self) -> None:
+        """In a forked child: nobody holds the lock here."""
+        self.lock = threading.RLock()
 
     def _read(self, batch: dict[str, Any]) -> None:
         try:
@@ -129,7 +138,7 @@ class Opened:
         if around is not None and around._is(self):
             around._joined, self.span = True, around.span
             if self._tags:
-                self.span.tag(**self._tags)
+                self.span.tag(**{str(key): value for key, value in self._tags.items()})
         else:
             self.span = self._recording.tracer.span(self._name, tags=self._tags, devices=self._devices)
             self.span.__enter__()

@@ -65,7 +65,6 @@ class PerfTracer:
         self._done: deque[list[Recorded]] = deque(maxlen=STEPS)  # by export
         self._new: deque[Recorded] = deque(maxlen=MOST)  # since the last one
         self._arrivals = Arrivals(MOST)
-        self._lock = threading.Lock()
         self._recording.read(self._read)
 
     @property
@@ -90,7 +89,7 @@ class PerfTracer:
     def print(self) -> None:
         """Show every timeline as a tree."""
         self.synchronize()
-        query = self.query()
+        query = self._query()
         for timeline in query.get_timeline_ids():
             (root,) = query().timeline(timeline).get()
             print(f"\n[{timeline}]\n{root.picture(self._born)}", end="")
@@ -101,21 +100,20 @@ class PerfTracer:
             return {}
         self._recording.collect()
         try:
-            found = self._export_fn(self.query())
+            found = self._export_fn(self._query())
         except Exception as error:
             notes.once(f"tunix export {error}", f"the perf export function fails: {error!r}; training goes on")
             found = {}
-        with self._lock:
+        with self._recording.lock:
             self._done.append(list(self._new))
             self._new.clear()
             self._forget_groups({span.id for step in self._done for span in step})
         return found or {}
 
-    def query(self) -> metrics.PerfSpanQuery:
-        """What has been recorded, to be asked about."""
+    def _query(self) -> metrics.PerfSpanQuery:
         self._recording.collect()
         known = set(self._groups)
-        with self._lock:
+        with self._recording.lock:
             spans = [*self._spans(), *self._open_groups()]
         forest = Forest(spans, known, self._main, self._born, self._recording.seconds)
         return metrics.PerfSpanQuery(forest.tree, forest.timelines(), self._main, self._devices, self._arrivals)
@@ -133,7 +131,7 @@ class PerfTracer:
                 yield Recorded(ident, parent, group.name, group.lane.label, group.start + self._recording.zero, -1)
 
     def _read(self, spans: list[Recorded]) -> None:
-        with self._lock:
+        with self._recording.lock:
             self._new.extend(spans)
             self._arrivals.add(spans)
 
@@ -146,6 +144,11 @@ class PerfTracer:
 
     def _forget_groups(self, kept: Container[int]) -> None:
         self._groups = {ident: group for ident, group in self._groups.items() if ident in kept or not group.stop}
+
+
+def query(tracer: PerfTracer) -> metrics.PerfSpanQuery:
+    """What a tracer has recorded, to be asked about; no method, since tracers have no more than the documented ones."""
+    return tracer._query()
 
 
 class _Group(Opened):

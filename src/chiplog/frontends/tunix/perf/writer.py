@@ -49,10 +49,11 @@ class TraceWriter:
         self._jobs: SimpleQueue[Sequence[Recorded] | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._given_up = False
+        self._pid = os.getpid()
 
     def write(self, spans: Sequence[Recorded]) -> None:
         """Have spans written; does not wait for the disk."""
-        if not spans or self._given_up:
+        if not spans or self._given_up or os.getpid() != self._pid:  # the file is the parent's
             return
         if self._jobs.qsize() >= WAITING:
             notes.once(
@@ -66,7 +67,7 @@ class TraceWriter:
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until everything is in the file; false if that took too long."""
-        if self._thread is None:
+        if self._thread is None or os.getpid() != self._pid:
             return True
         done = threading.Event()
         self._jobs.put(done)
@@ -75,7 +76,7 @@ class TraceWriter:
     def close(self, timeout: float = 10.0) -> None:
         """Write what is left, and close the file; one that is written to later is a new one."""
         thread, self._thread = self._thread, None
-        if thread is not None:
+        if thread is not None and os.getpid() == self._pid:
             self._jobs.put(None)
             thread.join(timeout)
 
@@ -177,6 +178,8 @@ def _batch(spans: Sequence[Recorded], layout: New) -> records.Spans:
 
 def _create(trace_dir: str | None, stem: str, rank: ranks.Ranks, now: int) -> tuple[Path, int]:
     """A new file in the directory; never one that is there already, nor one that a link leads to."""
+    if trace_dir is not None and "://" in trace_dir:
+        raise ValueError(f"trace_dir = {trace_dir!r} is a URL, and traces are written to a local directory")
     folder = _directory(Path(DIRECTORY)) if trace_dir is None else _make(Path(trace_dir).expanduser().absolute())
     suffix = f"_r{rank.rank:05d}" if rank.world > 1 else ""
     for second in range(now, now + 1000):
@@ -217,3 +220,10 @@ def flush(export_fn: Any, seen: Any) -> None:
     owner = getattr(export_fn, "__self__", export_fn)
     if callable(last := getattr(owner, "flush", None)):
         last(seen)
+
+
+def close(export_fn: Any) -> None:
+    """Close the file of an export function of ours; if it is used again, it begins another."""
+    writer = getattr(getattr(export_fn, "__self__", export_fn), "writer", None)
+    if isinstance(writer, TraceWriter):
+        writer.close()

@@ -158,6 +158,8 @@ class RLCluster:
         self._end_traces()
         self._gathering.flush()
         self.metrics_logger.close()
+        for export_fn in (self.perf_config.custom_export_fn, self.perf_config.custom_export_fn_v2):
+            writer.close(export_fn)
 
     def __enter__(self) -> RLCluster:
         return self
@@ -192,7 +194,7 @@ class RLCluster:
         """Wait for the devices, and complete the trace files."""
         if isinstance(self.perf, trace.PerfTracer):
             self.perf.synchronize()
-            writer.flush(self.perf_config.custom_export_fn, self.perf.query())
+            writer.flush(self.perf_config.custom_export_fn, trace.query(self.perf))
         if isinstance(self.perf_v2, trace_v2.PerfTracer):
             self.perf_v2.synchronize()
             writer.flush(self.perf_config.custom_export_fn_v2, self.perf_v2.timelines)

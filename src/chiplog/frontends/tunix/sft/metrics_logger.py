@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from chiplog.core import notes
+from chiplog.core import forks, notes
 from chiplog.core.run import Run
 from chiplog.frontends.tunix import backends
 from chiplog.frontends.tunix.backends import Factory, LoggingBackend
@@ -58,6 +58,7 @@ class MetricsLogger:
         self._holds = Pending().holds
         self._histories: dict[tuple[str, str, str], History] = {}  # prefix, mode, name
         self._lock = threading.Lock()
+        forks.watch(self)
 
     def log(self, metrics_prefix: str, metric_name: str, scalar_value: Any, mode: Mode | str, step: int | None) -> None:
         """Record a value; one still on a device is not waited for."""
@@ -93,6 +94,10 @@ class MetricsLogger:
         """Let the backends have what is left, for so many seconds, and close them. Closing twice is closing once."""
         if self.run is not None:
             self.run.finish(timeout)
+
+    def forked(self) -> None:
+        """In a forked child: nobody holds the lock here."""
+        self._lock = threading.Lock()
 
     def _remember(self, prefix: str, mode: str, name: str, value: Any) -> None:
         with self._lock:

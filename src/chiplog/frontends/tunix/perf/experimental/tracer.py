@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
@@ -140,7 +139,6 @@ class PerfTracer:
         self._export_fn = export_fn
         self._first_only = collect_on_first_device_per_mesh
         self._devices = checked(devices)
-        self._lock = threading.RLock()
         self._step = 0
         self._timelines: dict[str, Timeline] = {}
         for device in self._devices:
@@ -156,14 +154,14 @@ class PerfTracer:
     @property
     def all_devices(self) -> Sequence[str]:
         """The devices it was made for, and those that were met since."""
-        with self._lock:
+        with self._recording.lock:
             return [one.id for one in self._timelines.values() if one.kind == "device"]
 
     @property
     def timelines(self) -> dict[str, Timeline]:
         """All of them by id, with what has finished by now."""
         self._recording.collect()
-        with self._lock:
+        with self._recording.lock:
             self._absorb()
             return dict(self._timelines)
 
@@ -176,7 +174,7 @@ class PerfTracer:
     def process_and_commit_timelines(self) -> None:
         """End the current step of all timelines."""
         self._recording.collect()
-        with self._lock:
+        with self._recording.lock:
             self._absorb()
             for timeline in self._timelines.values():
                 timeline.commit(self._step)
@@ -219,7 +217,7 @@ class PerfTracer:
         return self._timelines[id]
 
     def _read(self, spans: list[Recorded]) -> None:
-        with self._lock:
+        with self._recording.lock:
             self._pending += spans
             if len(self._pending) > MOST:
                 self._absorb()
