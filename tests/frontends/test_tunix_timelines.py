@@ -403,3 +403,27 @@ def test_arrays_of_jax_are_waited_for() -> None:
     wait_for(lambda: spans_of(tracer, "cpu0"), timeout=60)
     (host,), (there,) = spans_of(tracer, MAIN), spans_of(tracer, "cpu0")
     assert there.begin == host.begin and there.end > host.end
+
+
+def test_a_span_that_stays_open_does_not_gather_all_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a whole training lasts."""
+    monkeypatch.setattr(v2, "MOST", 10)
+    tracer = tracer_of(export_fn=lambda timelines: {})
+    with tracer.span("training"):
+        for _ in range(20):
+            for _ in range(5):
+                with tracer.span("x"):
+                    pass
+            tracer.export()
+        assert sum(map(len, tracer._inner.values())) <= 10
+        assert sum(map(len, tracer.timelines[MAIN].committed_steps)) <= 10
+
+
+def test_more_spans_than_a_tracer_holds_are_all_taken() -> None:
+    """Without a run there is nobody in the background; who traces takes them in time."""
+    tracer = PerfTracer()
+    for _ in range(25_000):
+        with tracer.span("x"):
+            pass
+    assert tracer._recording.tracer.dropped == 0
+    assert len(tracer._recording.tracer.done) + len(tracer._pending) == 25_000 and len(tracer._pending) > 20_000

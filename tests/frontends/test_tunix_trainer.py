@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chiplog.frontends.tunix.sft import metrics_logger
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLoggerOptions
 from chiplog.frontends.tunix.sft.peft_trainer import LossOutput, PeftTrainer, TrainingConfig, learning_rate
 from chiplog.metrics.weighted import WeightedMetric
@@ -156,3 +157,25 @@ def test_a_trainer_without_a_function_says_what_to_do() -> None:
         PeftTrainer().train([1])
     with pytest.raises(ValueError, match="eval_fn"):
         PeftTrainer().evaluate([1])
+
+
+def test_a_device_that_never_answers_does_not_hold_up_the_end(
+    kept: Keeps, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What it owes is given up, by name; the rest of the step is logged."""
+    monkeypatch.setattr(metrics_logger, "PATIENCE", 0.1)
+
+    class Stuck:
+        """As a JAX array that will never be ready."""
+
+        def is_ready(self) -> bool:
+            return False
+
+        def copy_to_host_async(self) -> None:
+            pass
+
+    trainer = trainer_of(kept)
+    trainer.with_step_fn(lambda batch: {"loss": Stuck(), "grad_norm": 0.5}).train(range(2))
+    trainer.close()
+    assert kept.named("train/grad_norm") == [(1, 0.5), (2, 0.5)] and kept.named("train/loss") == []
+    assert "loss is left out at step 1 (train): it was still on a device" in capfd.readouterr().err

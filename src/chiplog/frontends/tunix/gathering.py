@@ -14,7 +14,6 @@ from chiplog.runtime.pending import Pending
 
 POLL = 0.02  # s between looks at values that are still on a device
 IDLE = 0.5
-PATIENCE = 20.0  # s that the end waits for them
 
 
 class Gathering:
@@ -25,7 +24,7 @@ class Gathering:
         self._bring = bring
         if logger.run is not None:
             logger.run.keep(self._tend)
-            logger.run.before_finish(self.flush)
+            logger.run.before_finish(lambda: self.flush(logger.left()))
 
     def add(self, metrics: MetricsT, mode: Any, step: int | float) -> None:
         """Take values along; one that is no (value, reducer) pair is a mistake, which is said and left out."""
@@ -39,7 +38,7 @@ class Gathering:
         self._buffer.complete(before)
         self._give(self._buffer.drain())
 
-    def flush(self, timeout: float = PATIENCE) -> None:
+    def flush(self, timeout: float) -> None:
         """Log everything. What is still on a device is waited for, but not for ever."""
         self._buffer.complete()
         self._give(self._buffer.drain())

@@ -61,9 +61,9 @@ class Recording:
             while self.tracer.take(self.zero) is not None:
                 pass
 
-    def settle(self) -> None:
-        """Wait for the devices, and have the readers see everything."""
-        self.tracer.settle(SETTLE)
+    def settle(self, timeout: float = SETTLE) -> None:
+        """Wait for the devices, and have the readers see everything; what a device has not done then is marked."""
+        self.tracer.settle(timeout)
         self.collect()
 
     def seconds(self, wall: int) -> float:
@@ -75,12 +75,12 @@ class Recording:
         self.lock = threading.RLock()
 
     def _read(self, batch: dict[str, Any]) -> None:
-        try:
-            found = list(expand(records.Spans(0, 0, **batch), 0, 0))
-            for reader in self._readers:
+        found = list(expand(records.Spans(0, 0, **batch), 0, 0))
+        for reader in self._readers:
+            try:
                 reader(found)
-        except Exception as error:
-            notes.once("tunix spans", f"spans could not be shown: {error!r}; the journal has them")
+            except Exception as error:
+                notes.once("tunix spans", f"spans could not be shown: {error!r}; the journal has them")
 
 
 class Arrivals:

@@ -110,6 +110,7 @@ class RLCluster:
         self.metrics_logger.current_step = lambda: self.global_steps
         self._external: Callable[[MetricsBuffer], Any] | None = None
         self._gathering = Gathering(self.metrics_logger, self._bring)
+        self._recording: Recording | None = None
         self.perf, self.perf_v2 = self._tracers()
         self.actor_trainer = self._trainer("actor", actor, config.actor_optimizer)
         self.critic_trainer = None if critic is None else self._trainer("critic", critic, config.critic_optimizer)
@@ -122,6 +123,8 @@ class RLCluster:
         """
         if self.metrics_logger.run is not None:
             self.metrics_logger.run.begin_step(self.global_steps)
+        elif self._recording is not None:
+            self._recording.tracer.step = self.global_steps
         with self.perf.span_group(GLOBAL_STEP), self.perf_v2.span(GLOBAL_STEP, tags={"step": self.global_steps}):
             yield self.global_steps
         self.export_perf()
@@ -154,9 +157,9 @@ class RLCluster:
         """Log what is left, once, and close the logger."""
         for trainer in (self.actor_trainer, self.critic_trainer):
             if trainer is not None:
-                trainer.flush()
+                trainer.flush(self.metrics_logger.left())
         self._end_traces()
-        self._gathering.flush()
+        self._gathering.flush(self.metrics_logger.left())
         self.metrics_logger.close()
         for export_fn in (self.perf_config.custom_export_fn, self.perf_config.custom_export_fn_v2):
             writer.close(export_fn)
@@ -175,7 +178,7 @@ class RLCluster:
         if config.custom_export_fn is None and config.custom_export_fn_v2 is None:
             return first, second
         run = self.metrics_logger.run
-        recording = Recording(run)
+        recording = self._recording = Recording(run)
         devices = list(dict.fromkeys(one for mesh in role_devices(self.cluster_config).values() for one in mesh))
         if config.custom_export_fn is not None:
             first = trace.PerfTracer(devices, config.custom_export_fn, recording=recording)
@@ -192,11 +195,11 @@ class RLCluster:
 
     def _end_traces(self) -> None:
         """Wait for the devices, and complete the trace files."""
+        if self._recording is not None:
+            self._recording.settle(self.metrics_logger.left())
         if isinstance(self.perf, trace.PerfTracer):
-            self.perf.synchronize()
             writer.flush(self.perf_config.custom_export_fn, trace.query(self.perf))
         if isinstance(self.perf_v2, trace_v2.PerfTracer):
-            self.perf_v2.synchronize()
             writer.flush(self.perf_config.custom_export_fn_v2, self.perf_v2.timelines)
 
     def _trainer(self, role: str, model: Any, optimizer: Any) -> PeftTrainer:

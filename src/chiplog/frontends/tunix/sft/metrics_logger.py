@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -22,6 +23,9 @@ from chiplog.metrics.rl import other_names
 from chiplog.runtime.pending import Pending
 
 __all__ = ["LoggingBackend", "MetricsLogger", "MetricsLoggerOptions", "Mode"]
+
+
+PATIENCE = 10.0  # s that the end waits for devices
 
 
 class Mode(StrEnum):
@@ -55,6 +59,7 @@ class MetricsLogger:
         options = metrics_logger_options
         self.run: Run | None = None if options is None else backends.begin(options)
         self.current_step: Callable[[], int] | None = None  # of those who trace with the logger's run
+        self._deadline: float | None = None
         self._holds = Pending().holds
         self._histories: dict[tuple[str, str, str], History] = {}  # prefix, mode, name
         self._lock = threading.Lock()
@@ -71,7 +76,7 @@ class MetricsLogger:
         for (prefix, name), value in metrics.items():
             self._remember(prefix, word, name, value)
             row[f"{prefix}/{word}/{name}".lstrip("/")] = value
-        if self.run is not None:
+        if self.run is not None and row:
             self.run.log(row, step=0 if step is None else step)
             if self.current_step is not None:  # what is said about an earlier step does not make it the current one
                 self.run.begin_step(self.current_step())
@@ -89,6 +94,11 @@ class MetricsLogger:
         import numpy
 
         return numpy.array(self._history(metrics_prefix, metric_name, mode).values())
+
+    def left(self) -> float:
+        """The seconds for which the end may still wait for devices; they count from the first time somebody asks."""
+        self._deadline = self._deadline or time.monotonic() + PATIENCE
+        return max(0.0, self._deadline - time.monotonic())
 
     def close(self, timeout: float = 30.0) -> None:
         """Let the backends have what is left, for so many seconds, and close them. Closing twice is closing once."""

@@ -132,13 +132,13 @@ class PeftTrainer:
         self._gathering.complete(before=step + 1)
         return True
 
-    def flush(self) -> None:
-        """Log what is left, also of a step that is not complete, and wait for what is still on a device."""
-        self._gathering.flush()
+    def flush(self, timeout: float = 30.0) -> None:
+        """Log what is left, also of a step that is not complete; what is on a device is waited for so long."""
+        self._gathering.flush(timeout)
 
     def close(self) -> None:
         """Log what is left, and close the logger."""
-        self.flush()
+        self.flush(self.metrics_logger.left())
         self.metrics_logger.close()
 
     def _metrics(self, output: Any) -> MetricsT:

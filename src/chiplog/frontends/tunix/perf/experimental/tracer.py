@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -77,8 +78,12 @@ class Timeline:
 
     def add(self, recorded: Recorded, span: Span, step: int | None) -> None:
         """Take a span along, into the current step or an earlier one."""
-        spans = self._current if step is None else self._steps.get(step, self._current)
-        spans[span.id] = span
+        late = None if step is None else self._steps.get(step)
+        if late is not None:
+            late[span.id] = span
+            self._kept += 1
+        else:
+            self._current[span.id] = span
         self.arrivals.add((recorded,))
         if len(self._current) > MOST:
             self._current.pop(next(iter(self._current)))
@@ -146,7 +151,7 @@ class PerfTracer:
             self._timeline(f"{device}_queue", "queue")
         self._pending: list[Recorded] = []  # recorded, and not yet on a timeline
         self._hosts: dict[int, tuple[int, int, str]] = {}  # of host spans: id on the timeline, step, timeline
-        self._inner: dict[int, list[tuple[Span, str]]] = {}  # spans, with their timelines, whose parent is still open
+        self._inner: dict[int, deque[tuple[Span, str]]] = {}  # spans, with their timelines, whose parent is still open
         if concurrent_device_spans is not None:
             self._recording.tracer.set(True, concurrent=concurrent_device_spans)
         self._recording.read(self._read)
@@ -240,7 +245,7 @@ class PerfTracer:
         if outer is not None and outer[2] == timeline.id:
             span.parent_id = outer[0]
         elif outer is None and one.parent:
-            self._inner.setdefault(one.parent, []).append((span, timeline.id))
+            self._inner.setdefault(one.parent, deque(maxlen=MOST)).append((span, timeline.id))
         for inner, where in self._inner.pop(one.id, ()):
             inner.parent_id = span.id if where == timeline.id else None
         self._hosts[one.id] = (span.id, self._step, timeline.id)
