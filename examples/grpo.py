@@ -129,7 +129,6 @@ class Job:
                 self.weights = self.weights - LEARNING_RATE * gradient * len(answers)
                 span.device_end(self.weights)
             norm = jnp.linalg.norm(gradient)
-            self.cluster.actor_trainer.begin_step()
             self.cluster.actor_trainer.end_micro_step({"loss": loss, "grad_norm": norm, **aux})
 
     def train(self, batch: dict) -> tuple:

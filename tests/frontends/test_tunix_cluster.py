@@ -71,6 +71,20 @@ def test_steps_out_of_order_are_one_record_each(kept: Keeps) -> None:
     assert kept.named("global/train/x") == [(0, 2.0), (1, 5.0)]
 
 
+def test_what_comes_late_for_a_step_is_kept_together(kept: Keeps) -> None:
+    """B3: as a second record of it, when the next step begins; and each value is reduced once."""
+    cluster = cluster_of(kept)
+    cluster.buffer_metrics({"x": (1.0, np.mean)})
+    cluster.global_steps = 1
+    cluster.buffer_metrics({"y": (0.0, np.mean)})
+    for value in (3.0, 5.0):
+        cluster.buffer_metrics_async({"x": (value, np.mean)}, Mode.TRAIN, 0)
+    cluster.global_steps = 2
+    cluster.buffer_metrics({"y": (0.0, np.mean)})
+    cluster.close()
+    assert kept.named("global/train/x") == [(0, 1.0), (0, 4.0)] and kept.named("global/train/y") == [(1, 0.0), (2, 0.0)]
+
+
 def test_texts_are_rows_of_a_table_and_no_scalars(kept: Keeps) -> None:
     """B4: with their step; they can be paged through later."""
     cluster = cluster_of(kept)

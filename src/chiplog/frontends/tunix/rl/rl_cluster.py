@@ -110,6 +110,7 @@ class RLCluster:
         self.metrics_logger.current_step = lambda: self.global_steps
         self._external: Callable[[MetricsBuffer], Any] | None = None
         self._gathering = Gathering(self.metrics_logger, self._bring)
+        self._complete = 0  # the global step before which nothing more is expected
         self._recording: Recording | None = None
         self.perf, self.perf_v2 = self._tracers()
         self.actor_trainer = self._trainer("actor", actor, config.actor_optimizer)
@@ -125,6 +126,9 @@ class RLCluster:
             self.metrics_logger.run.begin_step(self.global_steps)
         elif self._recording is not None:
             self._recording.tracer.step = self.global_steps
+        for trainer in (self.actor_trainer, self.critic_trainer):
+            if trainer is not None:
+                trainer.begin_step()
         with self.perf.span_group(GLOBAL_STEP), self.perf_v2.span(GLOBAL_STEP, tags={"step": self.global_steps}):
             yield self.global_steps
         self.export_perf()
@@ -145,8 +149,11 @@ class RLCluster:
 
     def buffer_metrics_async(self, metrics: MetricsT, mode: Mode | str = Mode.TRAIN, step: int | None = None) -> None:
         """Say something about any global step, from any thread and in any order."""
-        self._gathering.add(metrics, mode, self.global_steps if step is None else step)
-        self._gathering.complete(before=self.global_steps)
+        current = self.global_steps
+        self._gathering.add(metrics, mode, current if step is None else step)
+        if current != self._complete:  # what comes late for an earlier step is kept together until the next one
+            self._complete = current
+            self._gathering.complete(before=current)
 
     def with_external_metrics_logger(self, logger: Callable[[MetricsBuffer], Any]) -> RLCluster:
         """Have a function called with all that was said about a step, as it came."""
