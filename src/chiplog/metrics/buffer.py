@@ -39,7 +39,7 @@ class Buffer:
 
     def __init__(self, on_device: Callable[[Any], bool] | None = None) -> None:
         self._on_device = on_device or _never
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may add too
         forks.watch(self)
         self._open: dict[Key, dict[str, tuple[list[Any], Reducer | None]]] = {}
         self._complete: dict[Key, dict[str, tuple[list[Any], Reducer | None]]] = {}
@@ -78,7 +78,7 @@ class Buffer:
 
     def forked(self) -> None:
         """In a forked child: what was gathered is the parent's."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._open, self._complete = {}, {}
 
     def _values(self, key: Key) -> Iterator[Any]:

@@ -25,6 +25,7 @@ from chiplog.runtime.watch import Watch
 from chiplog.store.spans import Span, expand
 
 SETTLE = 30.0  # s that `synchronize` waits for devices
+WAITING = 50_000  # spans that wait until somebody looks
 
 Reader = Callable[[list[Span]], None]
 
@@ -45,12 +46,14 @@ class Recording:
             zero = Clock().offset if self.run is None else self.run.now() - monotonic_ns()
         self.zero = zero
         self.lock = threading.RLock()  # of the views
+        self._batches: deque[dict[str, Any]] = deque()  # taken, and not yet given to the views
+        self._waiting = 0  # about how many spans they hold
         self._readers: list[Reader] = []
         self.tracer.readers.append(self._read)
         forks.watch(self)
 
     def read(self, reader: Reader) -> None:
-        """Have a function called with all spans from now on, on whatever thread takes them."""
+        """Have a function called with all spans from now on, whenever somebody looks at them, and under the lock."""
         self._readers.append(reader)
 
     def collect(self) -> None:
@@ -60,6 +63,8 @@ class Recording:
         else:
             while self.tracer.take(self.zero) is not None:
                 pass
+        with self.lock:
+            self._give()
 
     def settle(self, timeout: float = SETTLE) -> None:
         """Wait for the devices, and have the readers see everything; what a device has not done then is marked."""
@@ -75,12 +80,24 @@ class Recording:
         self.lock = threading.RLock()
 
     def _read(self, batch: dict[str, Any]) -> None:
-        found = list(expand(records.Spans(0, 0, **batch), 0, 0))
-        for reader in self._readers:
+        """Take a batch along. Never waits: it may be a signal handler that has the spans written, over any lock."""
+        self._batches.append(batch)
+        self._waiting += len(batch["id"])
+        if self._waiting > WAITING and self.lock.acquire(blocking=False):
             try:
-                reader(found)
-            except Exception as error:
-                notes.once("tunix spans", f"spans could not be shown: {error!r}; the journal has them")
+                self._give()
+            finally:
+                self.lock.release()
+
+    def _give(self) -> None:
+        self._waiting = 0
+        while self._batches:
+            found = list(expand(records.Spans(0, 0, **self._batches.popleft()), 0, 0))
+            for reader in self._readers:
+                try:
+                    reader(found)
+                except Exception as error:
+                    notes.once("tunix spans", f"spans could not be shown: {error!r}; the journal has them")
 
 
 class Arrivals:

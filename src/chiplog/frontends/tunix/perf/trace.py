@@ -131,9 +131,8 @@ class PerfTracer:
                 yield Recorded(ident, parent, group.name, group.lane.label, group.start + self._recording.zero, -1)
 
     def _read(self, spans: list[Recorded]) -> None:
-        with self._recording.lock:
-            self._new.extend(spans)
-            self._arrivals.add(spans)
+        self._new.extend(spans)
+        self._arrivals.add(spans)
 
     def _begin_group(self, group: Any) -> None:
         if self._first:

@@ -62,7 +62,7 @@ class MetricsLogger:
         self._deadline: float | None = None
         self._holds = Pending().holds
         self._histories: dict[tuple[str, str, str], History] = {}  # prefix, mode, name
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may log too
         forks.watch(self)
 
     def log(self, metrics_prefix: str, metric_name: str, scalar_value: Any, mode: Mode | str, step: int | None) -> None:
@@ -107,7 +107,7 @@ class MetricsLogger:
 
     def forked(self) -> None:
         """In a forked child: nobody holds the lock here."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def _remember(self, prefix: str, mode: str, name: str, value: Any) -> None:
         with self._lock:

@@ -222,10 +222,9 @@ class PerfTracer:
         return self._timelines[id]
 
     def _read(self, spans: list[Recorded]) -> None:
-        with self._recording.lock:
-            self._pending += spans
-            if len(self._pending) > MOST:
-                self._absorb()
+        self._pending += spans
+        if len(self._pending) > MOST:
+            self._absorb()
 
     def _absorb(self) -> None:
         """Put what was recorded on its timelines, in the order in which it was begun."""
