@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 from math import inf
 from typing import Any
+
+import msgspec
 
 from chiplog.core import notes
 
 
-@dataclasses.dataclass
-class Span:
+class Span(msgspec.Struct):
     """A stretch of work; its end is infinite while it is open, `error` says what went wrong in it."""
 
     name: str
     begin: float
     id: int
     parent_id: int | None = None
-    tags: dict[str, Any] = dataclasses.field(default_factory=dict)
+    tags: dict[str, Any] = {}
     end: float = inf
     error: str = ""
-    children: list[Span] = dataclasses.field(default_factory=list, repr=False, compare=False)
+    children: list[Span] = []  # filled in by a timeline's `root`
 
     @property
     def ended(self) -> bool:
