@@ -83,7 +83,7 @@ def init(
     if run.current is not None and not run.current.inert:
         notes.say(f"run {run.current.id} was still open and is finished now")
         run.current.finish()
-    made = _make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=own_probes)
+    made = make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=own_probes)
     run.current = made
     return made
 
@@ -174,16 +174,17 @@ def _plain_config(config: Any, chosen: Settings) -> dict[str, Any]:
     return {**chosen.config, **plain}
 
 
-def _make(
+def make(
     chosen: Settings,
     config: dict[str, Any],
     objects: list[tuple[str | None, Any]],
     environ: Mapping[str, str],
     *,
-    stages: Sequence[Stage],
-    rules: Sequence[Rule],
-    probes: Sequence[Probe],
+    stages: Sequence[Stage] = (),
+    rules: Sequence[Rule] = (),
+    probes: Sequence[Probe] = (),
 ) -> Run:
+    """Begin a run beside the current one, by settled settings: for front ends that keep several."""
     project, run_id = _which(chosen, environ)
     mine = ranks_.detect(environ)
     root = Path(chosen.dir).expanduser().absolute()

@@ -349,6 +349,15 @@ class Run:
         """
         return self._steps.meter(**options)
 
+    @property
+    def tracer(self) -> Tracer:
+        """What collects the spans: for front ends that look at them while the run lives."""
+        return self._tracer
+
+    def keep_spans(self) -> None:
+        """Write the spans that have finished to the journal, now instead of within half a second."""
+        self._tend_spans()
+
     def now(self) -> int:
         """The run's own clock: wall-clock nanoseconds that never jump."""
         return self._clock.now()

@@ -76,6 +76,8 @@ class Tracer:
         self._ids = count(1)
         self.idle: dict[str, Idle] = {}
         self._lock = threading.RLock()
+        self.readers: list[Callable[[dict[str, Any]], None]] = []  # see every batch, where it is taken
+        self._taking = threading.RLock()
 
     def span(self, name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
         if self.on or (self.every and self._is_sampled()):
@@ -170,7 +172,15 @@ class Tracer:
 
     def take(self, offset: int, most: int = BATCH) -> dict[str, Any] | None:
         """The fields of a `Spans` record for what has finished, with starts on the clock that is `offset` ahead of the
-        monotonic one; None when nothing has."""
+        monotonic one; None when nothing has. When it returns, the readers have seen all that was taken before."""
+        with self._taking:
+            batch = self._take(offset, most)
+            if batch is not None:
+                for read in self.readers:
+                    read(batch)
+            return batch
+
+    def _take(self, offset: int, most: int) -> dict[str, Any] | None:
         with self._lock:
             done: list[Span] = []
             try:
@@ -212,7 +222,7 @@ class Tracer:
 
     def forget(self) -> None:
         """In a forked child: what the parent has begun is the parent's."""
-        self._lock = threading.RLock()
+        self._lock, self._taking = threading.RLock(), threading.RLock()
         self.on, self.every = False, 0
         self.done.clear()
         self.by_hand.clear()

@@ -60,7 +60,7 @@ def is_service(name: str) -> bool:
         return False
     if name in SERVICES:
         package = SERVICES[name].package
-        if not _is_installed(package):
+        if not is_installed(package):
             raise MissingPackage(f"the {name!r} sink needs the {package!r} package: pip install 'chiplog[{name}]'")
         return True
     if name in _foreign(SERVICE_GROUP):
@@ -145,7 +145,8 @@ def _opener(name: str) -> Opener:
     raise UnknownSink(f"no sink named {name!r}; there are: {', '.join(names())}")
 
 
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Whether a package could be imported."""
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:  # the package around it is missing

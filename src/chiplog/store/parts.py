@@ -35,6 +35,7 @@ from chiplog.store.spans import Span, expand
 KINDS = ("clock", "spans", "rows", "points")  # points is published last: where it is, the others are
 OWN_GROUP = 16_384  # points from which a name has row groups of its own
 GROUP = 1 << 20  # rows to a row group at most
+PAGE = 64  # rows of a table that are read at a time; a row may be a MiB
 _MAGIC = b"PAR1"
 _SEAL = 4  # bytes: the CRC-32 of what stands behind it
 
@@ -154,6 +155,21 @@ class Part:
             if kind is not None:
                 table = table.filter(pc.equal(table["kind"], kind))
             return [records.decode(line.encode()) for line in table["record"].to_pylist()]
+
+    def table(self, name: str) -> Iterator[AnyRecord]:
+        """The records of a table, a few at a time."""
+        with self._reading():
+            batches = self._open("rows").iter_batches(PAGE, columns=["kind", "name", "record"])
+            first = next(batches, None)
+        return self._table(name, first, batches)
+
+    def _table(self, name: str, batch: Any, batches: Iterator[Any]) -> Iterator[AnyRecord]:
+        while batch is not None:
+            mine = pc.and_(pc.equal(batch["kind"], "table"), pc.equal(batch["name"], name))
+            for line in batch.filter(mine)["record"].to_pylist():
+                yield records.decode(line.encode())
+            with self._reading():
+                batch = next(batches, None)
 
     def spans(self) -> list[Span]:
         with self._reading():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from chiplog.core import records
 from chiplog.core.errors import MissingPackage
 from chiplog.core.records import AnyRecord, Event
-from chiplog.store import layout, manifest
+from chiplog.store import layout, manifest, tables
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage, Scanner
 from chiplog.store.spans import Span, Spans, expand
@@ -186,6 +186,16 @@ class Stored:
         spans = Spans(found)
         return spans.named(*names) if names else spans
 
+    def table(
+        self, name: str, *, where: tables.Where | None = None, offset: int = 0, limit: int | None = None
+    ) -> Iterator[tables.Row]:
+        """The rows of a table in the order they were appended, each with its `step`; read while you go through them.
+
+        `where` is a mapping of column to a value, several, or a function of it, or a function of the whole row;
+        `offset` and `limit` count the rows that match. A page near the beginning costs no more than its rows.
+        """
+        return tables.rows(self._appended(name), name, where=where, offset=offset, limit=limit)
+
     def names(self) -> list[str]:
         """The names of all series."""
         with self._look() as frame:
@@ -265,6 +275,19 @@ class Stored:
         known, scanner = self._ask(segment, lambda part: part.rows(kind))
         yield from known
         yield from scanner.read()
+
+    def _appended(self, name: str) -> Iterator[AnyRecord]:
+        """The records of a table, piece by piece; never a whole segment at once."""
+        for segment in sorted(layout.segments(self.path), key=lambda one: (one.attempt, one.rank, one.number)):
+            known, scanner = self._ask(segment, lambda part: part.table(name))
+            given: set[int] = set()
+            try:
+                for record in known:
+                    given.add(record.seq)
+                    yield record
+            except Exception:  # a page further on is broken; the segment has the rest
+                scanner = beyond(self.path, segment, None)
+            yield from (record for record in scanner.read() if record.seq not in given)
 
     def _events(self, name: str) -> Iterator[Event]:
         for record in self.records("event", rank=self._main_rank()):

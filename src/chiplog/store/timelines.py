@@ -26,7 +26,10 @@ MOST = 10_000  # tracks; the timelines of more threads and tasks share one
 
 
 class Trace:
-    """Packets for the records of one attempt, in any pieces; `start` counts how often that was taken up again."""
+    """Packets for the records of one attempt, in any pieces; `start` counts how often that was taken up again.
+
+    `above` gives the track that a timeline lies below, by its name and kind; without it, threads are threads.
+    """
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Trace:
         counters: Iterable[str] = COUNTERS,
         start: int = 0,
         tracks: Mapping[str, int] | None = None,
+        above: Callable[[str, str], str] | None = None,
     ) -> None:
         base = rank << 6 | attempt & 63
         self.writer = Writer(base << 3 | (start & 7), origin)
@@ -50,6 +54,7 @@ class Trace:
         self._told: set[int] = set()
         self._is_counter = lru_cache(10_000)(matcher(tuple(counters)))
         self._batch = 0
+        self._above = above
         self.writer.process(self._root, self._pid, f"rank {rank}" + (f" {about}" if about else ""))
 
     def feed(self, record: AnyRecord) -> bytes:
@@ -132,13 +137,22 @@ class Trace:
         if track in self._told:
             return track
         self._told.add(track)
-        if kind == "task":
+        if self._above is not None:
+            self.writer.track(track, label, self._group(self._above(label, kind)))
+        elif kind == "task":
             thread, _, task = label.partition("/")
             self.writer.track(track, task, self._timeline(thread, ""))
         elif kind:
             self.writer.track(track, label, self._root)
         else:
             self.writer.thread(track, self._pid, self._pid * 100_000 + track - self._base, label)
+        return track
+
+    def _group(self, name: str) -> int:
+        track = self._number(f"group {name}")
+        if track not in self._told:
+            self._told.add(track)
+            self.writer.track(track, name, self._root)
         return track
 
     def _number(self, label: str) -> int:
