@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import xarray
 
     from chiplog.metrics.goodput import Ledger
+    from chiplog.metrics.waterfall import Share
     from chiplog.store.frame import Frame
     from chiplog.store.parts import Part
     from chiplog.store.series import Series
@@ -219,6 +220,13 @@ class Stored:
             return ledger(
                 lives(frame, [one for one in self.attempts if one.rank == main], self.spans(), time.time_ns())
             )
+
+    def step_parts(self) -> list[Share]:
+        """The waterfall of a usual step of late: compute at peak, communication, data, host, and everything else."""
+        with self._look() as frame:
+            from chiplog.store.breakdown import usual_step
+
+            return usual_step(frame, self.spans().of(rank=self._main_rank() or 0))
 
     def to_arrow(self) -> pyarrow.Table:
         """All points of the default view: name, step, time, value, exact, rank, attempt."""
