@@ -38,7 +38,7 @@ class Watch:
         self._queues: dict[str, dict[int, Work]] = {}  # the same, by their first device
         self._lengths: dict[tuple[str, str], int] = {}  # of the last work of a name on a device
         self._cost = 0  # ns of CPU that a look takes
-        self._saved = 0  # ns of CPU that may be taken now
+        self._saved = SAVED  # ns of CPU that may be taken now
         self._bell: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.RLock()  # an RLock: a signal handler may trace, too
@@ -141,8 +141,9 @@ class Watch:
         """Nanoseconds until a work should be looked at."""
         if length is None:
             return min(age // CLOSELY, LATEST)
-        if age < (soon := length - length // CLOSELY):
-            return soon - age  # whatever comes meanwhile rings the bell
+        for soon in (length * 7 // 10, length * 19 // 20):  # the first in case the last time was seen late
+            if age < soon:
+                return soon - age  # whatever comes meanwhile rings the bell
         return min(max(length // 200, (age - length) // CLOSELY), LATEST)
 
     def _nearest(self) -> list[Work]:
