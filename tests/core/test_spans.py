@@ -117,12 +117,18 @@ def test_two_threads_of_one_name_are_two_timelines(run: chiplog.Run) -> None:
 def test_tasks_that_take_turns_are_each_right(run: chiplog.Run) -> None:
     """A from 0 to 0.1 and B from 0.05 to 0.2 s are recorded so; neither lies in the other, both in their creator's."""
 
+    took: dict[str, tuple[int, int]] = {}  # nanoseconds at least, and at most
+
     async def one(name: str, after: float, until: float) -> None:
         await asyncio.sleep(after)
+        around = time.monotonic_ns()
         with run.span(name):
+            inside = time.monotonic_ns()
             await asyncio.sleep(until - after)
             with run.span(f"{name} inside"):
                 pass
+            inside = time.monotonic_ns() - inside
+        took[name] = inside, time.monotonic_ns() - around
 
     async def main() -> None:
         with run.span("main"):
@@ -131,8 +137,9 @@ def test_tasks_that_take_turns_are_each_right(run: chiplog.Run) -> None:
     with run.span("around"):
         asyncio.run(main())
     found = by_name(run)
-    assert 0.095 <= found["A"].seconds <= 0.15 and 0.145 <= found["B"].seconds <= 0.2
-    assert 0.04e9 <= found["B"].start - found["A"].start <= 0.1e9
+    assert all(least <= found[name].duration <= most for name, (least, most) in took.items())
+    assert found["A"].seconds >= 0.095 and found["B"].seconds >= 0.145
+    assert found["A"].start < found["B"].start < found["A"].end < found["B"].end
     assert found["A"].parent == found["B"].parent == found["main"].id
     assert found["main"].parent == found["around"].id
     assert found["A inside"].parent == found["A"].id and found["B inside"].parent == found["B"].id

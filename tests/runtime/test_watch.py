@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -320,8 +322,8 @@ def test_spans_after_the_end_are_nothing(run: chiplog.Run) -> None:
     assert not run._tracer.done and not chiplog.read(run.dir).spans()
 
 
-def test_another_device_is_seen_while_the_first_is_waited_for(run: chiplog.Run) -> None:
-    """Real arrays: the thread waits inside the first one's, and a second device's work ends before it."""
+def test_another_device_is_seen_while_the_first_is_at_work(run: chiplog.Run) -> None:
+    """Real arrays on the first, for long; the second's work ends before it."""
     multiply = jax.jit(lambda x: (x @ x) / 1000)
     x = multiply(jnp.ones((1000, 1000))).block_until_ready()
     with run.span("long", devices="tpu0") as span:
@@ -337,3 +339,19 @@ def test_another_device_is_seen_while_the_first_is_waited_for(run: chiplog.Run) 
     found = {span.name: span for span in run.spans().device()}
     assert found["quick"].end < found["long"].end and found["quick"].seconds < found["long"].seconds
     until(lambda: len(watchers()) <= 1)
+
+
+def test_a_process_may_end_while_a_device_is_at_work(tmp_path: Path) -> None:
+    """Nothing waits inside an array: its return while the interpreter ends would abort the process."""
+    code = (
+        "import chiplog, jax, jax.numpy as jnp\n"
+        f"run = chiplog.init('p', sinks='none', dir={str(tmp_path)!r}, compact=False)\n"
+        "multiply = jax.jit(lambda x: (x @ x) / 1000)\n"
+        "x = multiply(jnp.ones((1000, 1000))).block_until_ready()\n"
+        "with run.span('work', devices='tpu0') as span:\n"
+        "    for _ in range(10): x = multiply(x)\n"
+        "    span.async_end(x)\n"
+        "run.finish(timeout=0.2)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,9 +1,9 @@
-"""Work that is still on a device: one thread sees when it is done; nobody waits for it on the caller's time.
+"""Work that is still on a device: one thread looks when it is done; nobody waits for it on the caller's time.
 
-While only one device is at work, the thread waits inside its arrays and sees the end to the microsecond. From when a
-second one is, it asks all works in turn, since a thread that waits for one device cannot see another's end; the older a
-work the more rarely, and never so often that it takes more than about 1 % of a core
-(docs/decisions/0020-one-thread-watches-the-devices.md).
+All works under way are asked in turn, so that one device's work is seen to end while another's goes on, and a device
+that never answers holds up nobody. How long a work of the same name took last says when to look closely; all looks
+together take about 1 % of a core. The thread never waits inside an array: one that comes back from there while the
+interpreter ends would abort the process (docs/decisions/0020-one-thread-watches-the-devices.md).
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from chiplog.core import forks, notes
 from chiplog.core.tracer import UNFINISHED, Work
 
 MOST = 10_000  # works that may be under way; a device further behind than that has stopped
-SOONEST, LATEST = 100_000, 10_000_000  # ns between two looks
-SHARE = 100  # times what a look costs lie between two of them
+SOONEST, LATEST = 100_000, 10_000_000  # ns between two looks at a work of unknown length
+CLOSELY = 20  # the part of a work's age that may then lie between them
 NEXT = 32  # works of a device that are looked at: it does about one after another
-CLOSELY = 20  # the part of a work's age that may lie between two looks
+SHARE = 100  # times what the looks cost may pass
+SAVED = 2_000_000  # ns of looks that may be saved up
+NAMES = 10_000  # whose last length is remembered
 
 
 class Watch:
@@ -34,9 +36,9 @@ class Watch:
     def __init__(self) -> None:
         self._works: dict[int, Work] = {}
         self._queues: dict[str, dict[int, Work]] = {}  # the same, by their first device
-        self._newest = 0  # when the youngest was given
+        self._lengths: dict[tuple[str, str], int] = {}  # of the last work of a name on a device
         self._cost = 0  # ns of CPU that a look takes
-        self._several = False  # whether more than one device was ever at work
+        self._saved = SAVED  # ns of CPU that may be taken now
         self._bell: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.RLock()  # an RLock: a signal handler may trace, too
@@ -60,11 +62,8 @@ class Watch:
         with self._lock:
             self._works[id(work)] = work
             self._queues.setdefault(_queue(work), {})[id(work)] = work
-            self._newest = work.span.stop
-            second = len(self._queues) > 1 and not self._several
-            self._several = self._several or second
-        if self._thread is None or second:
-            self._start(self._thread)  # the one before may be waiting for the other device, and ends when it has
+        if self._thread is None:
+            self._start(None)
         self._bell.put(True)
 
     def settle(self, timeout: float) -> None:
@@ -99,7 +98,7 @@ class Watch:
 
     def _loop(self) -> None:
         me = threading.current_thread()
-        spent = time.thread_time_ns()
+        spent, now = time.thread_time_ns(), monotonic_ns()
         while self._thread is me:
             try:
                 told = self._bell.get(timeout=self._pause())
@@ -111,8 +110,6 @@ class Watch:
             if not told and not self._works:
                 break
             works = self._nearest()
-            if works and not self._several and works[0].span.tracer.concurrent == frozenset():
-                _wait(works[0])  # of one device, which does one after another
             for work in works:
                 try:
                     error = _look(work)
@@ -120,8 +117,10 @@ class Watch:
                     error = type(problem).__name__
                 if error is not None:
                     self._land(work, error)
-            before, spent = spent, time.thread_time_ns()
-            self._cost += (spent - before - self._cost) // 4
+            cost, spent = time.thread_time_ns() - spent, time.thread_time_ns()
+            passed, now = monotonic_ns() - now, monotonic_ns()
+            self._cost += (cost - self._cost) // 4
+            self._saved = max(-SAVED, min(self._saved + passed // SHARE, SAVED) - cost)
         with self._lock:
             if self._thread is me:
                 self._thread = None
@@ -129,24 +128,39 @@ class Watch:
             self._start(None)
 
     def _pause(self) -> float | None:
-        """Seconds until the next look, by the youngest work; None: until there is one."""
-        if not self._works:
+        """Seconds until the next look, by the next work of every device; None: until there is one."""
+        now = monotonic_ns()
+        with self._lock:
+            heads = [(name, next(iter(queue.values()))) for name, queue in self._queues.items()]
+        if not heads:
             return None
-        age = monotonic_ns() - self._newest
-        return min(max(age // CLOSELY, self._cost * SHARE, SOONEST), LATEST) / 1e9
+        due = min(self._due(now - work.span.start, self._lengths.get((work.span.name, name))) for name, work in heads)
+        return max(due, SOONEST, min((self._cost - self._saved) * SHARE, LATEST)) / 1e9
+
+    def _due(self, age: int, length: int | None) -> int:
+        """Nanoseconds until a work should be looked at."""
+        if length is None:
+            return min(age // CLOSELY, LATEST)
+        for soon in (length * 7 // 10, length * 19 // 20):  # the first in case the last time was seen late
+            if age < soon:
+                return soon - age  # whatever comes meanwhile rings the bell
+        return min(max(length // 200, (age - length) // CLOSELY), LATEST)
 
     def _nearest(self) -> list[Work]:
         with self._lock:
             return [work for queue in self._queues.values() for work in islice(queue.values(), NEXT)]
 
     def _land(self, work: Work, error: str) -> None:
+        now = monotonic_ns()
         with self._lock:
             self._works.pop(id(work), None)
             queue = self._queues.get(name := _queue(work), {})
             queue.pop(id(work), None)
             if not queue:
                 self._queues.pop(name, None)
-        work.span.tracer.land(work, monotonic_ns(), error)
+            if not error and (len(self._lengths) < NAMES or (work.span.name, name) in self._lengths):
+                self._lengths[work.span.name, name] = now - work.span.start
+        work.span.tracer.land(work, now, error)
 
 
 def _queue(work: Work) -> str:
@@ -171,16 +185,6 @@ def _flat(work: Work) -> list[Any]:
     if not work.flat:
         work.waits, work.flat = list(_leaves(work.waits)), True
     return work.waits
-
-
-def _wait(work: Work) -> None:
-    """Wait inside the arrays of a work, where it has some; what went wrong with them is found by looking."""
-    try:
-        for leaf in _flat(work):
-            if hasattr(leaf, "is_ready") and hasattr(leaf, "block_until_ready"):
-                leaf.block_until_ready()
-    except Exception:
-        pass
 
 
 def _state(leaf: Any) -> str | None:
