@@ -13,8 +13,8 @@ test: .venv/dev.stamp check
 	$(BIN)/pytest -n 3 --dist worksteal
 
 check: .venv/dev.stamp
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench examples
 	$(BIN)/mypy
 
 bench: .venv/dev.stamp

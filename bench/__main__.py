@@ -10,8 +10,22 @@ import sys
 import time
 from pathlib import Path
 
-from bench import boards, calls, kills, loops, ranks, rules, services, starts, stores  # noqa: F401  each adds its rows
-from bench.peers import PEERS
+from bench import (  # noqa: F401  each adds its rows
+    boards,
+    calls,
+    front_ends,
+    kills,
+    loops,
+    meters,
+    probes,
+    ranks,
+    rules,
+    services,
+    spans,
+    starts,
+    stores,
+)
+from bench.peers import PEERS, TRACERS
 from bench.report import LATEST, Result, line, picture
 from bench.rows import ROWS
 
@@ -30,7 +44,7 @@ def main() -> int:
             "date": time.strftime("%Y-%m-%d"),
             "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
             "python": platform.python_version(),
-            "versions": sorted({package for peer in PEERS.values() for package in peer.packages}),
+            "versions": sorted({package for peer in (PEERS | TRACERS).values() for package in peer.packages}),
         },
         titles={},
         rows={},

@@ -107,6 +107,37 @@ def _swanlab(folder: Path) -> Begun:
     return lambda metrics, step: run.log(metrics, step=step), swanlab.finish
 
 
+def _hundred_spans(span: Callable[[str], Any]) -> Log:
+    """A hundred spans in place of a row, so that the call around them does not count."""
+
+    def log(_: dict[str, float], __: int) -> None:
+        for _ in range(100):
+            with span("forward"):
+                pass
+
+    return log
+
+
+def _chiplog_span(folder: Path) -> Begun:
+    import chiplog
+
+    run = chiplog.init("bench", sinks="none", dir=folder, durability="process", compact=False)
+    return _hundred_spans(run.span), run.finish
+
+
+def _otel_span(folder: Path) -> Begun:  # noqa: ARG001
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+    class Nowhere(SpanExporter):
+        def export(self, spans: Any) -> SpanExportResult:  # noqa: ARG002
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
+    return _hundred_spans(provider.get_tracer("bench").start_as_current_span), provider.shutdown
+
+
 _MLFLOW = ("mlflow==3.17.2",)
 PEERS = {
     "chiplog": Peer("chiplog", "chiplog", (), _chiplog),
@@ -120,6 +151,10 @@ PEERS = {
     "aim": Peer("Aim", "aim", ("aim==3.29.1",), _aim),
     "mlflow_file": Peer("MLflow, files", "mlflow", _MLFLOW, _mlflow_file),
     "mlflow_sqlite": Peer("MLflow, SQLite", "mlflow", _MLFLOW, _mlflow_sqlite),
+}
+TRACERS = {
+    "chiplog_span": Peer("chiplog", "chiplog", (), _chiplog_span),
+    "otel_span": Peer("OpenTelemetry", "opentelemetry.sdk", ("opentelemetry-sdk==1.45.1",), _otel_span),
 }
 
 

@@ -16,8 +16,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.peers import PEERS, python_of
+from bench.peers import PEERS, TRACERS, python_of
 
+ALL = PEERS | TRACERS
 ROOT = Path(__file__).parents[1]
 QUIET = {  # none of them may phone home or ask a question
     "WANDB_ERROR_REPORTING": "false",
@@ -44,7 +45,7 @@ class Worker:
         self._errors = folder / "stderr"
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [python_of(PEERS[name]), "-m", "bench.workers", name, str(folder / "runs")],
+                [python_of(ALL[name]), "-m", "bench.workers", name, str(folder / "runs")],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -82,7 +83,7 @@ class Worker:
 def workers(names: list[str], folder: Path) -> Iterator[dict[str, Worker]]:
     """One worker for each of these peers, all alive side by side."""
     for name in names:
-        python_of(PEERS[name])  # no installing beside one that is already at work
+        python_of(ALL[name])  # no installing beside one that is already at work
     with ExitStack() as stack:
         made = {}
         for name in names:
@@ -97,7 +98,7 @@ def main(name: str, folder: str) -> None:
     os.dup2(2, 1)  # what the peer prints is not an answer
     Path(folder).mkdir()
     os.chdir(folder)
-    log, end = PEERS[name].begin(Path(folder))
+    log, end = ALL[name].begin(Path(folder))
     answers.write(b"null\n")
     step = 0
     metrics = metrics_of(10)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
-from bench.peers import PEERS
+from bench.peers import PEERS, TRACERS
 from bench.report import BEGIN, END, Result, line, load, picture, report
 from bench.rows import ROWS, Figure, row
 
@@ -78,4 +78,4 @@ def test_the_page_is_written_between_its_marks(result: Result, tmp_path: Path) -
 
 
 def test_every_version_is_pinned() -> None:
-    assert all("==" in package for peer in PEERS.values() for package in peer.packages)
+    assert all("==" in package for peer in (PEERS | TRACERS).values() for package in peer.packages)

@@ -716,3 +716,22 @@ def test_more_mistakes_at_the_door(tmp_path: Path, settings: dict[str, object], 
     """Each says what was given and what can be."""
     with pytest.raises(BadSetting, match=words):
         begin(tmp_path, **settings)
+
+
+def test_a_function_hears_every_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """When it is written, on the thread that wrote it; one that raises is reported once and changes nothing."""
+    run = chiplog.init("p", sinks="none", dir=tmp_path)
+    heard: list[records.Record] = []
+
+    def hear(record: records.Record) -> None:
+        heard.append(record)
+        raise RuntimeError("deaf")
+
+    run.on_record(hear)
+    assert run.log({"loss": 1.0}, step=1) == {"loss": 1.0}
+    run.eval({"loss": 2.0})
+    run.event("note", text="x")
+    assert [type(record).__name__ for record in heard] == ["Step", "Eval", "Event"]
+    run.finish()
+    assert heard[0] in chiplog.read(run.dir).records(kind="step")
+    assert capsys.readouterr().err.count("deaf") == 1

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from chiplog.core.ending import Delivery
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
-    from chiplog.core.run import Run
+    from chiplog.core.run import Run, span, stopwatch
+    from chiplog.metrics.moe import Router
+    from chiplog.runtime.routing import Routing
     from chiplog.sinks.registry import register_backend
     from chiplog.sinks.wrappers import TrackerBackend
     from chiplog.store.reader import Stored
@@ -38,6 +40,10 @@ _WHERE = {
     "Matrix": "core.media",
     "Image": "core.media",
     "Run": "core.run",
+    "Router": "metrics.moe",
+    "Routing": "runtime.routing",
+    "span": "core.run",
+    "stopwatch": "core.run",
     "Delivery": "core.ending",
     "Stored": "store.reader",
     "TrackerBackend": "sinks.wrappers",
@@ -50,6 +56,8 @@ __all__ = [
     "Histogram",
     "Image",
     "Matrix",
+    "Router",
+    "Routing",
     "Run",
     "Stored",
     "Text",
@@ -63,6 +71,8 @@ __all__ = [
     "register_backend",
     "run",
     "runs",
+    "span",
+    "stopwatch",
 ]
 
 

@@ -25,7 +25,7 @@ from chiplog.core.ending import Delivery
 from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound, Unwritable
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
-from chiplog.core.protocols import Probe, Rule, Sink, Stage
+from chiplog.core.protocols import Meter, Probe, Rule, Sink, Stage, Times
 from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
@@ -65,7 +65,7 @@ def init(
     strict: bool | None = None,
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
-    probes: Sequence[Probe] = (),
+    probes: str | Iterable[Any] | Mapping[str, Any] | Probe | None = None,
     **more: Any,
 ) -> Run:
     """Begin a run, or go on with one, and make it the current one.
@@ -75,17 +75,18 @@ def init(
     """
     environ = dict(os.environ)
     named, objects = _split_sinks(sinks)
+    sampled, own_probes = _split_probes(probes)
     given = {
         "project": project, "name": name, "sinks": named, "dir": None if dir is None else os.fspath(dir), "id": id,
         "resume": resume, "tags": tags, "ranks": ranks, "reduce": reduce, "durability": durability, "relay": relay,
-        "on_signal": on_signal, "strict": strict, **more,
+        "on_signal": on_signal, "strict": strict, "probes": sampled, **more,
     }  # fmt: skip
     chosen = settings.load(given, environ, Path.cwd())
     if run.current is not None:
         if not run.current.inert:
             notes.say(f"run {run.current.id} was still open and is finished now")
         run.current.finish()
-    made = _make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=probes)
+    made = make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=own_probes)
     run.current = made
     return made
 
@@ -154,6 +155,17 @@ def _split_sinks(sinks: Any) -> tuple[Any, list[tuple[str | None, Any]]]:
     return [one for one in listed if isinstance(one, str)], [(None, one) for one in listed if not isinstance(one, str)]
 
 
+def _split_probes(probes: Any) -> tuple[Any, list[Probe]]:
+    """Names for the settings, and objects as they are."""
+    if probes is None or isinstance(probes, str):
+        return probes, []
+    if isinstance(probes, Mapping):
+        return {name: options or {} for name, options in probes.items()}, []
+    listed = [probes] if hasattr(probes, "sample") else list(probes)
+    names = [one for one in listed if isinstance(one, str)]
+    return names or None, [one for one in listed if not isinstance(one, str)]
+
+
 def _plain_config(config: Any, chosen: Settings) -> dict[str, Any]:
     if config is None:
         return dict(chosen.config)
@@ -165,16 +177,17 @@ def _plain_config(config: Any, chosen: Settings) -> dict[str, Any]:
     return {**chosen.config, **plain}
 
 
-def _make(
+def make(
     chosen: Settings,
     config: dict[str, Any],
     objects: list[tuple[str | None, Any]],
     environ: Mapping[str, str],
     *,
-    stages: Sequence[Stage],
-    rules: Sequence[Rule],
-    probes: Sequence[Probe],
+    stages: Sequence[Stage] = (),
+    rules: Sequence[Rule] = (),
+    probes: Sequence[Probe] = (),
 ) -> Run:
+    """Begin a run beside the current one, by settled settings: for front ends that keep several."""
     project, run_id = _which(chosen, environ)
     mine = ranks_.detect(environ)
     launch = _launch(chosen, mine.world, environ)
@@ -207,9 +220,9 @@ def _make(
     reduce = meeting.reduce(mine) if meeting is not None else None
     stages = [*_default_stages(chosen), *stages, *([reduce] if reduce is not None else [])]
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
-        return (
-            run.inert(identity, config, reason="") if reduce is None else _take_part(identity, chosen, stages, reduce)
-        )
+        if reduce is None:
+            return run.inert(identity, config, reason="")
+        return _take_part(identity, chosen, stages, reduce, _open_probes(chosen, environ))
     existed = _ask_disk(path, (path / layout.JOURNAL).is_dir)
     # With journals on all ranks, another rank may have made the directory a moment ago.
     before = existed and any(segment.rank == mine.rank for segment in layout.segments(path))
@@ -222,6 +235,7 @@ def _make(
     if not existed and chosen.resume not in (None, "never"):
         notes.say(f"there is no run {project}/{run_id} in {root}; it begins anew under that id")
     sinks, services = _open_sinks(chosen, objects, identity, environ) if mine.rank == 0 else ({}, {})
+    probes = [*_open_probes(chosen, environ), *probes]
     made = _open(
         identity,
         chosen,
@@ -241,6 +255,16 @@ def _make(
     return made
 
 
+def _open_probes(chosen: Settings, environ: Mapping[str, str]) -> list[Probe]:
+    """The probes by name: one process of a machine is enough to ask it."""
+    named = {name: options for name, options in chosen.probes.items() if name != "none"}
+    if not named or environ.get("LOCAL_RANK", environ.get("SLURM_LOCALID", "0")) != "0":
+        return []
+    from chiplog.probes import registry
+
+    return [registry.open_named(name, options, environ) for name, options in named.items()]
+
+
 def _meet(chosen: Settings, mine: ranks_.Ranks, environ: Mapping[str, str], *, agree: bool) -> Meeting | None:
     """Where there are other ranks: the way to them."""
     if chosen.mode == "disabled" or (mine.world < 2 and chosen.reduce is None):
@@ -250,7 +274,9 @@ def _meet(chosen: Settings, mine: ranks_.Ranks, environ: Mapping[str, str], *, a
     return meet(mine, chosen.reduce, environ, agree=agree)
 
 
-def _take_part(identity: Identity, chosen: Settings, stages: Sequence[Stage], reduce: Reduce) -> Run:
+def _take_part(
+    identity: Identity, chosen: Settings, stages: Sequence[Stage], reduce: Reduce, probes: Sequence[Probe]
+) -> Run:
     """The run of a rank that writes nothing: its rows are part of the statistics, and that is all."""
     from chiplog.core.blank import Blank
     from chiplog.runtime.pending import Pending
@@ -258,12 +284,14 @@ def _take_part(identity: Identity, chosen: Settings, stages: Sequence[Stage], re
     keeper = Keeper("keeper")
     made = Run(
         identity, Blank(), clock=Clock(), config=identity.config, keeper=keeper, stages=stages, waiting=Pending(),
-        strict=chosen.strict,
+        meters=_meter, times=_step_times, strict=chosen.strict,
     )  # fmt: skip
     keeper.add(made.tend)
     keeper.start()
     _finish_at_exit(made)
     _join_ranks(made, reduce)
+    for probe in probes:  # what they see of a device may explain that a rank of this machine is slow
+        _sample(made, probe, reduce)
     return made
 
 
@@ -319,6 +347,50 @@ def _stored(path: Path) -> Stored:
     from chiplog.store.reader import Stored
 
     return Stored(path)
+
+
+def _meter(
+    *,
+    model: Any = None,
+    flops_per_token: Any = None,
+    device: str | None = None,
+    dtype: Any = "bf16",
+    peak_tflops: float | None = None,
+    memory: bool = False,
+    **options: Any,
+) -> Meter:
+    """What measures the steps of a run; a share of the peak only where operations and peak are known."""
+    from chiplog.metrics import flops, hardware, throughput
+    from chiplog.runtime import device as device_
+    from chiplog.runtime import memory as memory_
+
+    try:
+        if hardware.dtype_name(dtype) is None:
+            raise ValueError(f"dtype = {dtype!r}; there are: {', '.join(hardware.DTYPES)}")
+        if model is not None:
+            flops_per_token = flops.count(model)
+        if peak_tflops is None and (flops_per_token is not None or options.get("flops_per_step") is not None):
+            name = device or device_.name()
+            peak_tflops = hardware.peak(name, dtype) if name else None
+            if peak_tflops is None:
+                notes.say(
+                    f"there will be no MFU: the peak of {name or 'this CPU'} in {dtype} is not known; "
+                    "give it: run.meter(peak_tflops=...)"
+                )
+        return throughput.Meter(
+            flops_per_token=flops_per_token,
+            peak_tflops=peak_tflops,
+            memory=memory_.read if memory else None,
+            **options,
+        )
+    except (ValueError, TypeError) as error:
+        raise BadSetting(f"run.meter: {error}") from None
+
+
+def _step_times() -> Times:
+    from chiplog.metrics.timing import StepTimes
+
+    return StepTimes()
 
 
 def _default_stages(chosen: Settings) -> list[Stage]:
@@ -382,6 +454,7 @@ def _open(
 ) -> Run:
     """Open the journal and everything around it; the attempt record is its first line."""
     from chiplog.runtime.pending import Pending
+    from chiplog.runtime.watch import Watch
 
     path = identity.dir
     segment, fd = _ask_disk(path, lambda: journal.open_attempt(path, identity.rank))
@@ -398,8 +471,11 @@ def _open(
         stages=stages,
         rules=rules,
         waiting=Pending(),
+        watcher=Watch(),
         reread=lambda: _stored(path),
         remember=lambda state: baselines.save(path, identity.rank, state),
+        meters=_meter,
+        times=_step_times,
         strict=chosen.strict,
     )
     if segment.attempt > 1 and not attached:

@@ -26,6 +26,7 @@ examples:
   chiplog show                              the newest run
   chiplog tail 261115                       follow the run whose id begins so
   chiplog plot latest 'train/*loss' --log   draw curves in the terminal
+  chiplog trace latest -o t.pftrace         where the time went, for ui.perfetto.dev
   chiplog cat latest --kind eval | jq .     records as JSON Lines
   chiplog export latest --to csv -o x.csv   for a spreadsheet
   chiplog sync latest --to mlflow           deliver what a service does not have yet
@@ -118,6 +119,21 @@ def _looking(verb: _Verb) -> None:
     plot.add_argument("--smooth", type=_weight, metavar="W", help="the weight of the past, 0 to 1, such as 0.9")
     plot.add_argument("--width", type=_whole, metavar="N", help="columns (default: the terminal's)")
     plot.add_argument("--height", type=_whole, metavar="N", help="rows inside the frame")
+
+    trace = verb("trace", "show where the time went", "chiplog trace latest -o trace.pftrace")
+    _takes_run(trace)
+    trace.add_argument("-o", dest="output", metavar="FILE", help="write a trace: .pftrace, .json (Chrome) or .svg")
+    trace.add_argument("--summary", action="store_true", help="show the tables too (default without -o and --against)")
+    trace.add_argument("--against", metavar="RUN", help="what changed against another run, the largest first")
+    trace.add_argument("--step", type=float, metavar="N", help="the step to show (default: a typical one)")
+    trace.add_argument("--rank", type=_whole, metavar="R", help="only this rank")
+    trace.add_argument(
+        "--add",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="put a trace of torch.profiler or jax.profiler in too",
+    )
 
 
 def _taking(verb: _Verb) -> None:

@@ -232,7 +232,7 @@ def test_a_backend_that_hangs_is_slow_or_absent_holds_nobody(tmp_path: Path, bla
     assert took < 3 + 5
     assert sorted(done.missing) == ["absent", "hangs", "slow"]
     assert "ConnectionRefusedError" in done.missing["absent"]
-    assert all("bytes of journal are not delivered" in done.missing[name] for name in ("hangs", "absent")), done.missing
+    assert all("are not delivered" in done.missing[name] for name in ("hangs", "absent")), done.missing
     assert good.closed and good.steps == list(range(STEPS))
     assert len((run.dir / "files" / "metrics.csv").read_text().splitlines()) == STEPS + 1
     assert len(chiplog.read(run.dir).series("loss").values) == STEPS

@@ -54,3 +54,13 @@ def test_a_throttled_gpu_is_told_once_until_it_runs_free() -> None:
     reasons = [(0, ""), (0, "HW thermal"), (0, "HW thermal"), (1, "SW power cap"), (0, ""), (0, "HW thermal")]
     found = [rule.event({"id": gpu, "throttle": reason}, step) for step, (gpu, reason) in enumerate(reasons)]
     assert [finding is not None for finding in found] == [False, True, False, True, False, True]
+
+
+@pytest.mark.parametrize("reason", ["", "idle", "no cap", "not supported"])
+def test_a_gpu_that_is_not_held_down_is_not_throttled(reason: str) -> None:
+    """Whatever a logger calls it; and after it, a reason is news again."""
+    rule = Throttled()
+    assert rule.event({"id": 0, "throttle": reason}, 1) is None
+    assert rule.event({"id": 0, "throttle": "power cap"}, 2) is not None
+    assert rule.event({"id": 0, "throttle": reason}, 3) is None
+    assert rule.event({"id": 0, "throttle": "power cap"}, 4) is not None

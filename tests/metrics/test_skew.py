@@ -41,11 +41,12 @@ def test_the_skew_is_the_excess_of_the_slowest_over_the_median() -> None:
 
 def test_the_same_rank_slow_for_many_steps_is_told_once() -> None:
     """With its host, and what else is known of it."""
-    skew = Skew({1: {"host": "node7", "device": {"clock_sm": 300}}}, steps=5)
+    clocks = {"0": {"clock": 1980}, "1": {"clock": 300}}
+    skew = Skew({0: {"host": "node7", "local": 0, "devices": clocks}, 1: {"host": "node7", "local": 1}}, steps=5)
     steps = [gathered(n, {0: 1, 1: 1, 2: 1}, step_time_sec={0: 1.0, 1: 2.0, 2: 1.0}) for n in range(30)]
     _, (finding,) = judge(skew, steps)
     assert finding.title == "rank 1 on node7 is slow"
-    assert finding.evidence["device"] == {"clock_sm": 300} and finding.evidence["step"] == 4
+    assert finding.evidence["device"] == {"clock": 300} and finding.evidence["step"] == 4
     assert "2 s" in finding.text and finding.evidence["by"] == "time"
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from chiplog.metrics.smoothing import Smoothing
+import chiplog
+from chiplog.metrics.smoothing import Averages, Smoothing
 
 
 def test_the_average_is_unbiased_from_the_first_value_on() -> None:
@@ -27,3 +30,35 @@ def test_a_weight_that_makes_no_sense_is_refused(weight: float) -> None:
     """At the door."""
     with pytest.raises(ValueError, match="weight of the past"):
         Smoothing(weight)
+
+
+def test_an_average_may_begin_with_its_first_value() -> None:
+    """Biased, as the simplest of them is: s = 0.1 x + 0.9 s."""
+    averages = Averages(0.9, unbiased=False)
+    assert [averages.add("loss", value) for value in (1.0, 2.0, 3.0, 4.0)] == pytest.approx([1.0, 1.1, 1.29, 1.561])
+
+
+def test_what_is_not_finite_is_counted_and_spoils_nothing() -> None:
+    """The average stays what it was; before the first number there is none."""
+    averages = Averages(0.5)
+    assert averages.add("loss", float("nan")) is None
+    averages.add("loss", 4.0)
+    assert averages.add("loss", float("inf")) == averages.get("loss") == 4.0
+    assert averages.nonfinite == 2
+
+
+def test_the_average_of_a_run_goes_on_when_the_run_does() -> None:
+    """Without anybody keeping anything."""
+    for step, loss in enumerate([4.0, 2.0]):
+        with chiplog.init("smooth", sinks="none", id="one", smooth=0.5) as run:
+            row = run.log({"train/loss": loss}, step=step)
+    assert row["smoothed/train/loss"] == pytest.approx((0.5 * 4 + 2) / 1.5)
+
+
+def test_an_average_goes_on_after_a_resume() -> None:
+    """As if nothing had been between."""
+    first, second = Smoothing(0.9), Smoothing(0.9)
+    for value in (3.0, 1.0, 2.0):
+        first({"loss": value}, 0)
+    second.restore(json.loads(json.dumps(first.state())))
+    assert second({"loss": 5.0}, 1) == first({"loss": 5.0}, 1)

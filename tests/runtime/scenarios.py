@@ -149,7 +149,7 @@ def not_finite(mine: Rank) -> Any:
 def straggler(mine: Rank) -> Any:
     """Rank 2 waits for its data all the time, with a device that says why."""
     with mine.init(reduce="async") as run:
-        run._stages[-1].tell_device({"id": 0, "clock_sm": 300, "throttle": "thermal", "memory": 1})
+        run._stages[-1].tell_device({"id": mine.rank, "clock": 300, "throttle": "thermal", "memory": 1})
         for step in range(60):
             run.log({"train/step_time_sec": 1.0, "train/data_time_sec": 0.6 if mine.rank == 2 else 0.01}, step=step)
     return str(run.dir)

@@ -303,3 +303,13 @@ def test_a_tensorboard_server_shows_the_run(tmp_path: Path, fast: str) -> None:
         assert [(step, value) for _, step, value in shown] == [(step, single(step / 7)) for step in range(1500)]
         experiment = ask(f"{url}data/plugin/hparams/experiment", {"experimentName": ""})
         assert {one["name"] for one in experiment["hparamInfos"]} == {"lr", "model.name"}
+
+
+def test_a_folder_of_ones_own_has_the_event_file_itself(tmp_path: Path) -> None:
+    """Called after the run, so that several share a folder."""
+    for name in ("one", "two"):
+        run = begin(tmp_path, sinks={"tensorboard": {"folder": str(tmp_path / "logs")}}, id=name)
+        run.log({name: 1.0}, step=3)
+        assert run.finish()
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [f"{FILE}.one", f"{FILE}.two"]
+    assert points(tmp_path / "logs", "one") == [(3, 1.0)] == points(tmp_path / "logs", "two")

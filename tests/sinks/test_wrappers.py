@@ -115,6 +115,18 @@ def test_a_metrics_logger_gets_every_number_with_its_step() -> None:
     assert logger.closed == 1
 
 
+@pytest.mark.parametrize("kind", ["Logger", "Backend", "Writer"])
+def test_spans_do_not_disturb_a_backend(kind: str) -> None:
+    """They have many steps, and nothing for it; what comes behind them arrives."""
+    run = begin(globals()[kind])
+    with run.span("x"):
+        pass
+    run.keep_spans()
+    run.log({"loss": 2.5}, step=1)
+    assert run.finish()
+    assert "2.5" in str(run.sink("my_backend" if kind == "Backend" else kind.lower()).calls)  # type: ignore[attr-defined]
+
+
 def test_a_tracker_backend_gets_rows_config_tables_images_and_files(tmp_path: Path) -> None:
     """Each by its method, in the order in which they were logged, with `finish` last."""
     run = begin([Backend], config={"lr": 0.1, "model": {"layers": 2}}, dir=tmp_path)

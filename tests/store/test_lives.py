@@ -38,6 +38,17 @@ def test_a_restart_from_an_older_step_loses_what_it_repeats(tmp_path) -> None:
     assert found.seconds["down"] > 0
 
 
+def test_a_row_may_stand_for_several_steps(tmp_path) -> None:
+    """With `log_every`, the time of the steps between two rows is in it."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.meter(log_every=5)
+        for _ in run.steps(range(20)):
+            time.sleep(0.004)
+    found = chiplog.read(run.dir).goodput()
+    assert len(chiplog.read(run.dir).series("train/step_time_sec")) < 10
+    assert 20 * 0.004 * 0.9 < found.seconds["step"] + found.seconds["compile"] <= found.wall
+
+
 def test_spans_tell_evals_and_checkpoints_apart(tmp_path) -> None:
     """What `run.span("eval")` took is no idle time."""
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
@@ -77,3 +88,26 @@ def test_a_run_without_steps_has_no_such_section(tmp_path, capsys) -> None:
         run.event("note", text="hello")
     assert cli.main(["show", str(run.dir)]) == 0
     assert "steps that counted" not in capsys.readouterr().out
+
+
+def test_a_usual_step_falls_into_its_parts(tmp_path, capsys) -> None:
+    """Compute by the model, data and communication as measured; together they are the step."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        for step in range(10):
+            with run.span("step"), run.span("all_reduce"):
+                run.log({"train/step_time_sec": 0.1, "train/data_time_sec": 0.02, "train/mfu": 0.4}, step=step)
+                time.sleep(0.01)
+    parts = {part.name: part for part in chiplog.read(run.dir).step_parts()}
+    assert parts["compute at peak"].seconds == pytest.approx(0.04) and parts["compute at peak"].source == "modelled"
+    assert parts["data wait"].seconds == pytest.approx(0.02) and parts["data wait"].source == "measured"
+    assert 0.01 <= parts["exposed communication"].seconds < 0.03
+    assert sum(part.seconds for part in parts.values()) == pytest.approx(0.1)
+    assert cli.main(["show", str(run.dir)]) == 0
+    assert "a usual step of 100ms: compute at peak 40ms (40.0%, modelled)" in capsys.readouterr().out
+
+
+def test_a_run_that_times_no_steps_has_no_parts(tmp_path) -> None:
+    """Nothing is made up."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.log({"train/loss": 1.0})
+    assert chiplog.read(run.dir).step_parts() == []

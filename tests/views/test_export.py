@@ -96,3 +96,12 @@ def test_parquet_is_the_long_table(tmp_path: Path) -> None:
     export.to_parquet(chiplog.read(), tmp_path / "x.parquet")
     rows = pq.read_table(tmp_path / "x.parquet").to_pylist()
     assert [(row["name"], row["step"], row["value"]) for row in rows] == [("a", 4, 1.5), ("b", 4, 2.0)]
+
+
+def test_a_series_that_is_called_like_a_number_has_a_header_all_the_same(tmp_path) -> None:
+    """`-inf` as a name is text, which a spreadsheet would take for a formula."""
+    with chiplog.init(dir=tmp_path, sinks="none") as run:
+        run.log({"-inf": 1.0, "nan": 2.0}, step=0)
+    out = io.BytesIO()
+    export.to_csv(chiplog.read(run.dir), out)
+    assert out.getvalue() == b"step,'-inf,nan\n0,1,2\n"

@@ -114,7 +114,11 @@ def _warnings(survey: Survey, screen: Screen, now: int) -> str:
 
 def _goodput(stored: Stored, screen: Screen) -> str:
     ledger = _ledger(stored)
-    return "" if ledger is None else goodput.text(ledger, width=screen.width, colour=screen.colour)
+    if ledger is None:
+        return ""
+    text = goodput.text(ledger, width=screen.width, colour=screen.colour)
+    parts = stored.step_parts()
+    return f"{text}\n{goodput.fall(parts, width=screen.width)}" if len(parts) > 1 else text
 
 
 def _ledger(stored: Stored) -> Ledger | None:

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from chiplog.core import notes, records, values
-from chiplog.core.media import Image
+from chiplog.core.media import Image, Media
 from chiplog.core.protocols import Waiting
 from chiplog.core.records import Record, Row
 from chiplog.core.redact import hide, redact_text
-from chiplog.core.texts import cut
+from chiplog.core.texts import cut, words
+from chiplog.core.values import NUMBERS
 
 WIDEST = 5000  # metrics to a record; a wider row becomes several records of the same step
 TABLE_BYTES = 1 << 20  # about the size of a table's record
@@ -27,11 +28,12 @@ class Intake:
         run: str,
         *,
         write: Callable[..., Record | None],
+        event: Callable[..., None],
         image: Callable[[str, Image, int | float], None],
         waiting: Waiting | None,
         wake: Callable[[], None],
     ) -> None:
-        self._run, self._write, self._image, self._wake = run, write, image, wake
+        self._run, self._write, self._event, self._image, self._wake = run, write, event, image, wake
         self._waiting = waiting
         self._holds = waiting.holds if waiting is not None else _never
 
@@ -42,10 +44,12 @@ class Intake:
             self._waiting.add(step, found.later)
             self._wake()
         for name, media in found.media.items():
-            if isinstance(media, Image):
-                self._image(name, media, step)
-            else:
-                self._write(media.kind, name=name, step=step, **media.fields())
+            try:
+                self._keep(name, media, step)
+            except Exception as error:
+                why = words(error)
+                notes.once(f"media {self._run} {name}", f"{name!r} cannot be kept ({why}); the rest of the row is")
+                self._write(records.Text, name=name, text=f"<{type(media).__name__}: {why}>", step=step)
         for name, value in found.texts.items():
             text = redact_text(value)
             notes.once(
@@ -54,6 +58,16 @@ class Intake:
             )
             self._write(records.Text, name=name, text=text, step=step)
         return found.row
+
+    def _keep(self, name: str, media: Media, step: int | float) -> None:
+        if isinstance(media, Image):
+            self._image(name, media, step)
+        else:
+            for kind, fields in media.records(name):
+                if kind is records.Event:
+                    self._event(fields["name"], step, **fields["data"])
+                else:
+                    self._write(kind, step=step, **fields)
 
 
 def pieces(row: Row) -> Iterator[Row]:
@@ -64,6 +78,12 @@ def pieces(row: Row) -> Iterator[Row]:
     items = iter(row.items())
     while piece := dict(islice(items, WIDEST)):
         yield piece
+
+
+def facts(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of an event, plain and without secrets; quick where it is numbers, as from a probe."""
+    left = {name: value for name, value in data.items() if type(value) not in NUMBERS}
+    return {**data, **hide(values.plain(left))} if left else data
 
 
 def batches(table: Any) -> Iterator[list[Any]]:

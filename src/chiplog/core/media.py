@@ -22,6 +22,10 @@ class Media:
         """The fields of that record, but for its name and step."""
         raise NotImplementedError
 
+    def records(self, name: str) -> Iterable[tuple[type[records.Record], dict[str, Any]]]:
+        """The records it becomes, each as its kind and its fields but for the step."""
+        return [(self.kind, {"name": name, **self.fields()})]
+
 
 class Text(Media):
     """A text, such as a sample of the model: `run.log({"sample": Text(output)})`."""

@@ -22,11 +22,18 @@ def say(text: str) -> None:
 
 def once(key: str, text: str) -> None:
     """As `say`, but only the first time for this key."""
-    if key not in _said:
-        if len(_said) > 10_000:
-            _said.clear()
-        _said.add(key)
+    if first(key):
         say(text)
+
+
+def first(key: str) -> bool:
+    """Whether this is the first time for this key; for those who say it in another place."""
+    if key in _said:
+        return False
+    if len(_said) > 10_000:
+        _said.clear()
+    _said.add(key)
+    return True
 
 
 def forget() -> None:

@@ -37,8 +37,39 @@ class Rule(Protocol):
     def __call__(self, row: Row, step: int | float) -> Finding | None: ...
 
 
+class Meter(Protocol):
+    """Turns the time of a step, and what is known about it, into a row."""
+
+    def plan(self, *, total: int | None, done: int) -> None:
+        """How many steps there will be, and how many there were before."""
+        ...
+
+    def measure(
+        self,
+        step: int | float,
+        metrics: Row,
+        took: float | None,
+        waited: float | None = None,
+        tokens: int | None = None,
+        samples: int | None = None,
+    ) -> Row | None:
+        """The row of a step; None when it is one of those between two rows."""
+        ...
+
+    def rest(self) -> Row | None:
+        """The row of the steps since the last one, if there are any."""
+        ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: Mapping[str, Any]) -> None: ...
+
+
 class Probe(Protocol):
-    """A source that is sampled on a thread of its own, every `interval` seconds."""
+    """A source that is sampled on a thread of its own, every `interval` seconds.
+
+    One that also has `first()` says at the start, once, pairs of an event's name and data; `close()` ends it.
+    """
 
     name: str
     interval: float
@@ -102,8 +133,18 @@ class Waiting(Protocol):
 
     def add(self, step: int | float, later: Mapping[str, Any]) -> None: ...
 
-    def ready(self) -> list[tuple[int | float, Row]]:
-        """The rows whose values have arrived since the last call, in the order they were logged."""
+    def ready(self) -> list[tuple[int | float, dict[str, Any]]]:
+        """The rows whose values (numbers and media) have arrived since the last call, in the order they were logged."""
         ...
 
     def __len__(self) -> int: ...
+
+
+class Times(Protocol):
+    """What adds up the spans of a step."""
+
+    def feed(self, batch: Mapping[str, Any]) -> Iterable[tuple[int | float, Row]]:
+        """Take the fields of a `Spans` record; give (step, row) for every step that is over."""
+        ...
+
+    def rest(self) -> Iterable[tuple[int | float, Row]]: ...

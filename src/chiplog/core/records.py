@@ -105,7 +105,7 @@ class File(Record, frozen=True, gc=False, tag="file"):
 
 
 class Spans(Record, frozen=True, gc=False, tag="spans"):
-    """A batch of finished spans, one list a column; `names`, `threads` and `tags` are looked up by index."""
+    """A batch of finished spans, one list a column; `names` and `threads` (the timelines) are looked up by index."""
 
     names: list[str]
     threads: list[str]
@@ -117,7 +117,10 @@ class Spans(Record, frozen=True, gc=False, tag="spans"):
     duration: list[int]
     step: list[int | float | None]
     tags: dict[str, dict[str, Plain]] = {}  # by the span's id
-    failed: list[int] = []  # ids of spans left by an exception
+    failed: list[int] = []  # ids of spans left by an exception, or given up
+    errors: dict[str, str] = {}  # what it was, by the span's id
+    launched: list[int] = []  # ids of spans that gave work to a device, whose own spans follow
+    kinds: dict[str, str] = {}  # of timelines that are no threads: task, device or queue
 
 
 class Alert(Record, frozen=True, gc=False, tag="alert"):

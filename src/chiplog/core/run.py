@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from time import monotonic_ns
@@ -27,17 +28,19 @@ from chiplog.core.ending import Delivery, ending
 from chiplog.core.errors import UnknownSink
 from chiplog.core.files import Files
 from chiplog.core.identity import Identity
-from chiplog.core.intake import WIDEST, Intake, batches, pieces
+from chiplog.core.intake import WIDEST, Intake, batches, facts, pieces
 from chiplog.core.keeper import Chore, Keeper
 from chiplog.core.live import Live, Summary
 from chiplog.core.media import Image
-from chiplog.core.protocols import Finding, Pages, Rule, Sink, Stage, Waiting
+from chiplog.core.protocols import Finding, Meter, Pages, Rule, Sink, Stage, Times, Waiting
 from chiplog.core.records import Record, Row, Step
-from chiplog.core.redact import hide, redact, redact_words
+from chiplog.core.redact import redact, redact_words
 from chiplog.core.rules import Memory, Rules
-from chiplog.core.spans import NoSpan, Span, Tracer
-from chiplog.core.steps import OneStep, walk
+from chiplog.core.spans import Idle, Span
+from chiplog.core.steps import OneStep, Steps, walk
+from chiplog.core.stopwatch import StopWatch
 from chiplog.core.texts import cut
+from chiplog.core.tracer import Tracer, Watcher
 from chiplog.core.values import NUMBERS
 
 T = TypeVar("T")
@@ -57,6 +60,7 @@ class Post(msgspec.Struct, frozen=True):
     health: Callable[[], dict[str, Any]]
     close: Callable[[float], dict[str, str]]  # seconds -> what is undelivered, by sink
     away: Sequence[str] = ()  # the sinks that are in the relay process
+    settle: Callable[[float], bool] = lambda _: True  # seconds -> whether the sinks here have everything
 
 
 class Run:
@@ -73,9 +77,12 @@ class Run:
         stages: Sequence[Stage] = (),
         rules: Sequence[Rule] = (),
         waiting: Waiting | None = None,
+        watcher: Watcher | None = None,
         post: Post | None = None,
         reread: Callable[[], Any] | None = None,
         remember: Callable[[Mapping[str, Any]], None] | None = None,
+        meters: Callable[..., Meter] | None = None,
+        times: Callable[[], Times] | None = None,
         strict: bool = False,
     ) -> None:
         self.identity = identity
@@ -92,7 +99,9 @@ class Run:
         self.post = post
         self._reread = reread
         self._strict = strict
-        self._tracer = Tracer()
+        self._new_times = times
+        self._times: Times | None = None
+        self._tracer = Tracer(watcher, None if keeper is None else keeper.wake)
         self._files = Files(identity, self.write)
         self._alarm = Alarm(self.write, self._failed)
         self._rules = Rules(rules, self._alarm.ring, self._failed)
@@ -100,9 +109,11 @@ class Run:
         self._memory = Memory((*stages, *rules))
         self._remember = remember
         self._remembered = 0.0
+        self._steps = Steps(self, meters, self._failed)
         self._intake = Intake(
             identity.id,
             write=self.write,
+            event=self.event,
             image=self._keep_image,
             waiting=waiting,
             wake=_nothing if keeper is None else keeper.wake,
@@ -118,7 +129,7 @@ class Run:
         self._before_finish: list[Callable[[], None]] = []
         self._at_finish: list[Callable[[], None]] = []
         if not self._keeps:
-            self._tracer.enabled = False
+            self._tracer.on = False
         forks.watch(self)
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -195,7 +206,7 @@ class Run:
         """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350)` is `gpu/0/power`."""
         try:
             step = self._joined(step)
-            record = self.write(records.Event, name=values.name(name), data=hide(values.plain(data)), step=step)
+            record = self.write(records.Event, name=values.name(name), data=facts(data), step=step)
             if self._rules and isinstance(record, records.Event):
                 self._rules.hear(record.name, record.data, step)
                 self._rules.look(dict(records.points(record)), step)
@@ -233,6 +244,19 @@ class Run:
         self._alarm.calls.append(call)
         return call
 
+    def on_record(self, call: Callable[[Record], object]) -> None:
+        """Call a function with every record from now on, when it has been written, on the thread that wrote it."""
+        append = self._append
+
+        def then(record: Record) -> None:
+            append(record)
+            try:
+                call(record)
+            except Exception as error:
+                self._failed("on_record", error)
+
+        self._append = then
+
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
         """Keep a copy of a file or folder with the run; copied in the background."""
         try:
@@ -248,23 +272,93 @@ class Run:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | NoSpan:
-        """Time a stretch of work: `with run.span("forward"): ...`, or as a decorator."""
-        return self._tracer.span(name, tags)
+    def span(self, name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+        """Time a stretch of work: `with run.span("forward"): ...`, as a decorator, or by hand with `begin()`, `end()`.
 
-    def trace(self, enabled: bool) -> None:
-        """Switch spans on or off."""
-        self._tracer.enabled = bool(enabled) and not self.inert
+        With `devices` it also lies on their timelines, until what is given to its `async_end` is done.
+        """
+        tracer = self._tracer
+        if tracer.on:
+            return Span(tracer, name, tags.copy() if type(tags) is dict else tags, devices)
+        if tags is None and devices is None and not tracer.every and name in tracer.idle:
+            return tracer.idle[name]
+        return tracer.span(name, tags=tags, devices=devices)
+
+    def trace(
+        self,
+        enabled: bool = True,
+        *,
+        every: int | None = None,
+        concurrent: str | Iterable[str] | None = None,
+        deadline: float | None = None,
+        metrics: bool | None = None,
+    ) -> None:
+        """Switch spans on or off, or keep only those of every n-th step.
+
+        A device does one thing after another, and what had to wait is on its queue's timeline; spans of the names in
+        `concurrent` (or "all") may overlap there. Work that takes longer than `deadline` seconds is given up, marked.
+        With `metrics` the spans of every step are added up and logged as `perf/…` when two later ones have begun.
+        """
+        try:
+            if metrics is not None:
+                self._tend_times(None if not metrics or self._new_times is None else self._new_times())
+            self._tracer.set(bool(enabled) and not self.inert, every, concurrent, deadline)
+        except Exception as error:
+            self._failed("trace", error)
+
+    def stopwatch(self, name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
+        """Time a stretch of work as a value and a span, and log its seconds where a metric is named."""
+        return StopWatch(name, metric, run=lambda: self, tags=tags)
 
     def steps(
-        self, items: Iterable[T], *, tokens: int | None = None, total: int | None = None, start: int = 0
+        self,
+        items: Iterable[T],
+        *,
+        tokens: int | None = None,
+        samples: int | None = None,
+        total: int | None = None,
+        start: int = 0,
     ) -> Iterator[T]:
         """Go through a loader, one step an item: each is timed, its wait for data too, and `log` joins it."""
-        return walk(self, items, tokens=tokens, total=total, start=start)
+        return walk(self, self._steps, items, tokens=tokens, samples=samples, total=total, start=start)
 
-    def step(self, tokens: int | None = None) -> OneStep:
+    def step(self, tokens: int | None = None, samples: int | None = None) -> OneStep:
         """One step of a loop of your own: `with run.step(tokens=16384): ...`."""
-        return OneStep(self, tokens)
+        return OneStep(self._steps, tokens, samples)
+
+    def start_step(self, step: int | None = None) -> int:
+        """Begin a step where no `with` fits; `end_step` ends it."""
+        return self._steps.start(step)
+
+    def end_step(
+        self,
+        metrics: Mapping[str, Any] | None = None,
+        *,
+        step: int | None = None,
+        tokens: int | None = None,
+        samples: int | None = None,
+        waited: float | None = None,
+    ) -> Row | None:
+        """End a step and log what is known of it; None for one between two rows (`meter(log_every=...)`)."""
+        return self._steps.end(metrics, step, tokens, samples, waited)
+
+    def meter(self, **options: Any) -> Meter:
+        """Say what is known of the steps, so that their rows have MFU, epoch and time left.
+
+        >>> run.meter(model=model.config, total_steps=10_000, log_every=10)
+
+        The options are those of docs/throughput.md. What the meter has counted goes into a checkpoint: `state()`.
+        """
+        return self._steps.meter(**options)
+
+    @property
+    def tracer(self) -> Tracer:
+        """What collects the spans: for front ends that look at them while the run lives."""
+        return self._tracer
+
+    def keep_spans(self) -> None:
+        """Write the spans that have finished to the journal, now instead of within half a second."""
+        self._tend_spans()
 
     def now(self) -> int:
         """The run's own clock: wall-clock nanoseconds that never jump."""
@@ -388,7 +482,11 @@ class Run:
         def left(most: float = 5.0) -> float:
             return max(0.1, min(most, deadline - time.monotonic()))
 
-        for call in (lambda: self._wait_for_device(deadline - 1), *self._before_finish, self._tend_spans):
+        for call in (
+            lambda: self._wait_for_device(deadline - 1),
+            *self._before_finish,
+            lambda: self._end_spans(deadline - 1),
+        ):
             self._attempt(call)
         undelivered: dict[str, str] = {}
         if unkept := self._files.close(left(30.0)):
@@ -480,6 +578,7 @@ class Run:
 
     def tend(self) -> float:
         """What the run wants done in the background: spans, device values, the wall clock."""
+        self._tracer.tend()
         self._tend_spans()
         self._rules.tick(self._tracer.step)
         if (jump := self._clock.jump()) is not None:
@@ -492,12 +591,34 @@ class Run:
     def _tend_spans(self) -> None:
         while (batch := self._tracer.take(self._clock.offset)) is not None:
             self.write(records.Spans, **batch)
+            if self._times is not None:
+                for step, row in self._times.feed(batch):
+                    self._write_row(row, step)
+
+    def _tend_times(self, then: Times | None) -> None:
+        """Log what is left of the spans' times, and go on with others."""
+        self._tend_spans()
+        before, self._times = self._times, then
+        if before is not None:
+            for step, row in before.rest():
+                self._write_row(row, step)
+
+    def _end_spans(self, deadline: float) -> None:
+        self._tracer.end_by_hand()
+        self._tracer.settle(max(0.1, deadline - time.monotonic()))
+        self._tend_times(None)
+        if self._tracer.dropped:
+            notes.say(
+                f"{self._tracer.dropped:,} spans of run {self.id} came faster than they could be kept, and are lost"
+            )
+            self.write(records.Event, name="gap", data={"spans": self._tracer.dropped})
 
     def _tend_device(self) -> float:
         if not self._waiting:
             return SPANS_EVERY
-        for step, row in self._waiting.ready():
-            self._write_row(row, step)
+        for step, arrived in self._waiting.ready():
+            if row := self._intake.sort(arrived, step):
+                self._write_row(row, step)
         return POLL_DEVICE if len(self._waiting) else SPANS_EVERY
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -601,8 +722,7 @@ class Run:
         if self._journal is not None and not self._inert:
             self._end(f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own")
             self._journal.forget()
-        self._tracer.enabled = False
-        self._tracer.done.clear()
+        self._tracer.forget()
         self._files.forget()
         self._finishing = threading.RLock()
         self._finished = self._finished or Delivery(True, {})
@@ -610,11 +730,32 @@ class Run:
     def _end(self, reason: str) -> None:
         """Keep nothing from here on, and say why when asked to."""
         self._inert, self._plain, self._inert_reason = True, False, reason
+        self._tracer.set(False)
 
     def _let_go(self) -> None:
         global current, previous
         if current is self:
             current, previous = None, self
+
+
+def span(name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+    """`Run.span` on the current run; without one it does nothing, and costs next to nothing.
+
+    As a decorator it belongs to the run that is the current one at each call, so it may stand above any function.
+    """
+    if current is not None:
+        return current.span(name, tags=tags, devices=devices)
+    return Idle(partial(span, name, tags=tags, devices=devices)) if tags or devices else _idle(name)
+
+
+def stopwatch(name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
+    """`Run.stopwatch` on the run that is the current one whenever it is used; without one it only counts seconds."""
+    return StopWatch(name, metric, run=lambda: current, tags=tags)
+
+
+@lru_cache(1000)
+def _idle(name: str) -> Idle:
+    return Idle(partial(span, name))
 
 
 def inert(

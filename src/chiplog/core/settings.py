@@ -14,6 +14,8 @@ import msgspec
 
 from chiplog.core.errors import BadSetting
 
+_NAMED = ("sinks", "probes")  # names, each with options
+
 # Variables that are read elsewhere, and so are no typing mistakes.
 OTHER_VARIABLES = frozenset(("RUN_ID", "FAULTS", "NO_REDUCE", "CACHE"))
 
@@ -29,6 +31,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tags: tuple[str, ...] = ()
     # By name, with the options of each.
     sinks: dict[str, dict[str, Any]] = msgspec.field(default_factory=lambda: {"console": {}})
+    probes: dict[str, dict[str, Any]] = {}  # by name, with the options of each
     ranks: Literal["main", "all"] = "main"  # who keeps a journal
     reduce: bool | str | None = None  # statistics across ranks
     durability: Literal["process", "relaxed", "disk"] | None = None  # by file system where not given
@@ -53,8 +56,8 @@ def load(arguments: Mapping[str, Any], environ: Mapping[str, str], cwd: Path) ->
     ):
         for key, value in source.items():
             converted = _convert(where, key, value)
-            if key == "sinks":  # which ones, the nearest source says; their options may stand in any
-                before = merged.get("sinks", {})
+            if key in _NAMED:  # which ones, the nearest source says; their options may stand in any
+                before = merged.get(key, {})
                 converted = {name: {**before.get(name, {}), **options} for name, options in converted.items()}
             merged[key] = converted
     return Settings(**merged)
@@ -68,9 +71,9 @@ def _convert(where: str, key: str, value: Any) -> Any:
         near = difflib.get_close_matches(key, types, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise BadSetting(f"{where} sets {key!r} = {value!r}, which is no setting; {hint}there are: {', '.join(types)}")
-    if key in ("tags", "sinks") and isinstance(value, str):
+    if key in ("tags", *_NAMED) and isinstance(value, str):
         value = tuple(part.strip() for part in value.split(",") if part.strip())
-    if key == "sinks" and isinstance(value, (list, tuple)):
+    if key in _NAMED and isinstance(value, (list, tuple)):
         value = {name: {} for name in value}
     kind = types[key].type
     try:

@@ -1,137 +1,242 @@
-"""The tracer: what ran when, in which thread, inside what; light enough to leave on for a whole run."""
+"""Spans: what ran when, on which thread, task or device, inside what; light enough to leave on for a whole run.
+
+A span is open on its caller's time, and everything else happens later, where the tracer is emptied. Spans of a thread
+nest on its lane; those of asyncio tasks by context, so that a task keeps the span it was created in.
+"""
 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from itertools import count
 from time import monotonic_ns
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from chiplog.core import values
-from chiplog.core.redact import hide
+import msgspec
 
-MOST = 100_000  # finished spans that may wait for the keeper; more are dropped and counted
+from chiplog.core.decorated import decorated
+from chiplog.core.devices import Lane
+
+if TYPE_CHECKING:
+    from chiplog.core.tracer import Tracer
+
+WAKE = 20_000  # finished spans from which the keeper is asked to hurry
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_inside: ContextVar[int] = ContextVar("chiplog_span", default=0)
+_inside: ContextVar[Span | None] = ContextVar("chiplog_span", default=None)  # of asyncio tasks, and their threads
+_thread = threading.local()  # .lane: of everybody else
 
 
-class Span:
-    """One stretch of time: a context manager, or a decorator. Nested by context: threads and tasks are each right."""
+class Span(msgspec.Struct, gc=False):
+    """One stretch of time: `with run.span("forward"):`, a decorator, or `begin()` and `end()` by hand.
 
-    __slots__ = ("_tracer", "id", "name", "parent", "start", "tags")
+    With `devices` it has a second part on each of them, from its begin until what was given to `async_end` is done.
+    """
 
-    def __init__(self, tracer: Tracer, name: str, tags: Mapping[str, Any] | None) -> None:
-        self._tracer = tracer
-        self.name = name
-        self.tags = tags
+    # A msgspec struct and not a class with slots: it is made in a third of the time.
+    tracer: Tracer
+    name: str
+    tags: Any = None
+    devices: Any = None
+    lane: Lane | None = None
+    outer: Span | None = None
+    start: int = 0  # monotonic nanoseconds; 0: not begun
+    stop: int = 0  # 0: not ended
+    step: Any = None
+    error: str = ""
+    waits: list[Any] | None = None
+    number: int = 0  # the id; given when somebody asks
+    again: list[Span] | None = None  # this very object begun once more inside itself, or after its end
 
     def __enter__(self) -> Span:
-        self.parent = _inside.get()
-        self.id = next(self._tracer.ids)
-        _inside.set(self.id)
+        if self.start:
+            return self._once_more()
+        if _running() is None:
+            try:
+                lane = _thread.lane
+            except AttributeError:
+                lane = _thread.lane = Lane(_thread_name())
+            outer = lane.top
+            if outer is None:
+                outer = _inside.get()
+            lane.top = self
+            self.lane = lane
+            self.outer = outer
+        else:
+            self._enter_task()
         self.start = monotonic_ns()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
-        end = monotonic_ns()
-        _inside.set(self.parent)
-        tracer = self._tracer
-        if len(tracer.done) >= MOST:
-            tracer.dropped += 1
+        stop = monotonic_ns()
+        if self.again:
+            return self.again.pop().__exit__(kind, _e, _t)
+        self.stop = stop
+        outer = self.outer
+        if outer is not None and outer.stop:
+            outer = still_open(outer)
+        lane = self.lane
+        if lane.top is self:  # type: ignore[union-attr]
+            lane.top = outer  # type: ignore[union-attr]
+        elif _inside.get() is self:
+            _inside.set(outer)
+        tracer = self.tracer
+        self.step = tracer.step
+        if kind is not None and kind is not GeneratorExit:
+            self.error = kind.__name__
+        if self.devices is not None:
+            tracer.launch(self)
+        done = tracer.done
+        if len(done) > WAKE and tracer.is_full():
             return
-        tracer.done.append(
-            (
-                self.name,
-                threading.get_ident(),
-                self.id,
-                self.parent,
-                self.start,
-                end - self.start,
-                tracer.step,
-                self.tags,
-                kind,
-            )
-        )
+        done.append(self)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        @functools.wraps(function)
-        def timed(*args: P.args, **kwargs: P.kwargs) -> T:
-            with Span(self._tracer, self.name, self.tags):
-                return function(*args, **kwargs)
+        return decorated(function, functools.partial(self.tracer.span, self.name, tags=self.tags, devices=self.devices))
 
-        return timed
+    def begin(self) -> Span:
+        """Begin by hand; `end` may be called from any thread, and by then others may have begun and ended."""
+        self.tracer.by_hand[id(self)] = self
+        return self.__enter__()
+
+    def end(self, error: str = "") -> None:
+        """End by hand; an error marks it. Ending twice, or what never began, is nothing."""
+        if self.tracer.by_hand.pop(id(self), None) is None:
+            return
+        self.__exit__(None, None, None)
+        self.error = error or self.error
+
+    def async_end(self, work: Any) -> None:
+        """Let the part on the devices last until this is done: arrays or tensors, alone or in containers, or futures.
+
+        Never waits. Of torch an event is recorded on the current stream; of JAX an output is meant that is not
+        donated to the next step.
+        """
+        if self.again:
+            return self.again[-1].async_end(work)
+        self.waits = [*(self.waits or ()), self.tracer.hold(work)]
+
+    def tag(self, **tags: Any) -> None:
+        """Add tags to a span that has begun."""
+        self.tags = {**(self.tags if isinstance(self.tags, Mapping) else {}), **tags}
+
+    @property
+    def id(self) -> int:
+        return self.tracer.number(self)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from its begin to its end, or until now."""
+        return ((self.stop or monotonic_ns()) - self.start) / 1e9 if self.start else 0.0
+
+    def __repr__(self) -> str:
+        return f"<span {self.name!r}, {self.elapsed:.6f} s>"
+
+    def _enter_task(self) -> None:
+        outer = _inside.get()
+        if outer is None or outer.stop:
+            outer = getattr(_thread_lane(), "top", None) if outer is None else still_open(outer)
+        self.outer = outer
+        self.lane = _task_lane()
+        _inside.set(self)
+
+    def _once_more(self) -> Span:
+        inner = Span(self.tracer, self.name, self.tags, self.devices)
+        self.again = [*(self.again or ()), inner]
+        return inner.__enter__()
 
 
-class NoSpan:
-    """What `span` gives while tracing is off: one object for all."""
+class Idle:
+    """What `span` gives while nothing is traced: does nothing, one object for all spans of a name.
 
-    __slots__ = ()
+    As a decorator it asks again at every call, so that what is switched on later is traced.
+    """
 
-    def __enter__(self) -> NoSpan:
+    __slots__ = ("_make",)
+    id = 0
+    elapsed = 0.0
+    name = ""
+    error = ""
+
+    def __init__(self, make: Callable[[], Span | Idle] | None = None) -> None:
+        self._make = make
+
+    def __enter__(self) -> Idle:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _k: object, _e: object, _t: object) -> None:
         return None
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        return function
+        return function if self._make is None else decorated(function, self._make)
+
+    def begin(self) -> Idle:
+        return self
+
+    def end(self, error: str = "") -> None:
+        pass
+
+    def async_end(self, work: Any) -> None:
+        pass
+
+    def tag(self, **tags: Any) -> None:
+        pass
 
 
-NO_SPAN = NoSpan()
+NO_SPAN = Idle()
 
 
-class Tracer:
-    """Collects finished spans and gives them out in batches."""
+def still_open(span: Span | None) -> Span | None:
+    """The nearest span around that has not ended; others may end before what began inside them."""
+    while span is not None and span.stop:
+        span = span.outer
+    return span
 
-    def __init__(self) -> None:
-        self.ids = count(1)
-        self.done: deque[tuple[Any, ...]] = deque()
-        self.dropped = 0
-        self.step: int | float = 0  # the newest one, also for what is logged without
-        self.enabled = True
 
-    def span(self, name: str, tags: Mapping[str, Any] | None = None) -> Span | NoSpan:
-        return Span(self, name, tags) if self.enabled else NO_SPAN
+# -- where we are --------------------------------------------------------------------------------------------------
 
-    def take(self, offset: int, most: int = 10_000) -> dict[str, Any] | None:
-        """The fields of a `Spans` record for what has finished, with starts on the clock that is `offset` ahead of the
-        monotonic one; None when nothing has."""
-        if not self.done:
-            return None
-        names: dict[str, int] = {}
-        threads: dict[int, int] = {}
-        columns: dict[str, list[Any]] = {
-            column: [] for column in ("name", "thread", "id", "parent", "start", "duration", "step", "failed")
-        }
-        tags: dict[str, Any] = {}
-        for _ in range(most):
-            try:
-                name, thread, ident, parent, start, duration, step, tag, failed = self.done.popleft()
-            except IndexError:
-                break
-            columns["name"].append(names.setdefault(values.name(name), len(names)))
-            columns["thread"].append(threads.setdefault(thread, len(threads)))
-            columns["id"].append(ident)
-            columns["parent"].append(parent)
-            columns["start"].append(start + offset)
-            columns["duration"].append(duration)
-            columns["step"].append(step)
-            if tag is not None:
-                tags[str(ident)] = tag if isinstance(tag := hide(values.plain(tag)), dict) else {"tag": tag}
-            if failed is not None:
-                columns["failed"].append(ident)
-        called = {thread.ident: thread.name for thread in threading.enumerate()}
-        return {
-            "names": list(names),
-            "threads": [called.get(ident, f"thread {ident}") for ident in threads],
-            **columns,
-            "tags": tags,
-        }
+
+def _look_for_asyncio() -> Any:
+    """The running event loop; a process without asyncio has none, and asyncio is not imported to find out."""
+    global _running
+    events = sys.modules.get("asyncio.events")
+    if hasattr(events, "_get_running_loop") and hasattr(sys.modules.get("asyncio"), "current_task"):
+        _running = events._get_running_loop  # type: ignore[union-attr]
+        return _running()
+    return None
+
+
+_running: Callable[[], Any] = _look_for_asyncio
+
+
+def _thread_lane() -> Lane:
+    try:
+        lane: Lane = _thread.lane
+    except AttributeError:
+        lane = _thread.lane = Lane(_thread_name())
+    return lane
+
+
+def _thread_name() -> str:
+    """The thread's name; with its ident where another living one has the same."""
+    ident = threading.get_ident()
+    named = {thread.ident: thread.name for thread in threading.enumerate()}
+    name = named.pop(ident, f"thread {ident}")
+    return f"{name} ({ident})" if name in named.values() else name
+
+
+def _task_lane() -> Lane:
+    task = sys.modules["asyncio"].current_task()
+    thread = _thread_lane()
+    return thread if task is None else Lane(f"{thread.label}/{task.get_name()}", "task")
+
+
+def left_behind() -> None:
+    """In a forked child: nothing of what the parent has open is open here."""
+    _inside.set(None)
+    _thread.__dict__.clear()

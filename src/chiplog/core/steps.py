@@ -1,11 +1,16 @@
-"""Steps of a training loop, timed: `for batch in run.steps(loader)` and `with run.step()`."""
+"""Steps of a training loop, timed: `for batch in run.steps(loader)`, `with run.step()`, `start_step` and `end_step`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chiplog.core import notes
+from chiplog.core.protocols import Meter
+from chiplog.core.records import Row
+from chiplog.core.values import NUMBERS
 
 if TYPE_CHECKING:
     from chiplog.core.run import Run
@@ -13,34 +18,135 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Steps:
+    """The steps of one run: what measures them, and the rows that their ends make."""
+
+    def __init__(self, run: Run, meters: Callable[..., Meter] | None, failed: Callable[[str, Exception], Row]) -> None:
+        self._run, self._meters, self._failed = run, meters, failed
+        self._meter: Meter | None = None
+        self._started: tuple[int, float] | None = None
+        self._newest = 0
+
+    def meter(self, **options: Any) -> Meter:
+        """Measure from now on by a meter with these options; what has been counted stays."""
+        made: Meter = NoMeter() if self._meters is None or self._run.inert else self._meters(**options)
+        if self._meter is None:
+            self._run.before_finish(self._leave)
+        else:
+            made.restore(self._meter.state())
+        self._meter = made
+        return made
+
+    def plan(self, total: int, done: int) -> None:
+        """Say how many steps there will be."""
+        self._run.event("plan", steps=total)
+        (self._meter or self.meter()).plan(total=total, done=done)
+
+    def start(self, step: int | None = None) -> int:
+        number = self.begin(step)
+        self._started = number, perf_counter()
+        return number
+
+    def end(
+        self,
+        metrics: Mapping[str, Any] | None = None,
+        step: int | None = None,
+        tokens: int | None = None,
+        samples: int | None = None,
+        waited: float | None = None,
+    ) -> Row | None:
+        """The row of the step that `start` began; None for one between two rows."""
+        now = perf_counter()
+        started, self._started = self._started, None
+        if started is None:
+            notes.once(f"no start {self._run.id}", "end_step() without start_step() before it: the step has no time")
+            return self.write(self._run.next_step if step is None else step, None, metrics, tokens, samples, waited)
+        number, began = started
+        return self.write(number if step is None else step, now - began, metrics, tokens, samples, waited)
+
+    def begin(self, step: int | None = None) -> int:
+        number = self._run.next_step if step is None else step
+        self._run.begin_step(number)
+        return number
+
+    def write(
+        self,
+        step: int,
+        took: float | None,
+        metrics: Mapping[str, Any] | None = None,
+        tokens: int | None = None,
+        samples: int | None = None,
+        waited: float | None = None,
+    ) -> Row | None:
+        """Log the row of a step, its wait for data included in the time it took."""
+        try:
+            self._newest = step
+            meter = self._meter or self.meter()
+            plain: Row = {}
+            if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
+                plain = metrics
+            elif metrics:
+                plain, rest = _split(metrics)
+                if rest:  # what waits for a device, media, nested data: goes its own way, and with every step
+                    self._run.log(rest, step=step)
+            row = meter.measure(step, plain, took, waited, tokens, samples)
+            return None if row is None else self._run.log(row, step=step)
+        except Exception as error:
+            self._failed("end_step", error)
+            return None
+
+    def _leave(self) -> None:
+        """At the end of the run: write what the last steps had to say."""
+        if self._meter is not None and (row := self._meter.rest()) is not None:
+            self._run.log(row, step=self._newest)
+
+
 class OneStep:
     """One step: what is logged inside joins it; its time is logged at its end."""
 
-    def __init__(self, run: Run, tokens: int | None, waited: float | None = None, number: int | None = None) -> None:
-        self._run, self._tokens, self._waited, self._number = run, tokens, waited, number
+    def __init__(self, steps: Steps, tokens: int | None, samples: int | None) -> None:
+        self._steps, self._tokens, self._samples = steps, tokens, samples
 
     def __enter__(self) -> int:
-        self.number = self._run.next_step if self._number is None else self._number
-        self._run.begin_step(self.number)
+        self._number = self._steps.begin()
         self._began = perf_counter()
-        return self.number
+        return self._number
 
     def __exit__(self, kind: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         if kind is None:
-            self.end()
-
-    def end(self) -> None:
-        took = perf_counter() - self._began + (self._waited or 0.0)
-        row: dict[str, float] = {"train/step_time_sec": took}
-        if self._waited is not None:
-            row["train/data_time_sec"] = self._waited
-        if self._tokens is not None:
-            row["train/tokens"] = self._tokens
-            row["train/tokens_per_sec"] = self._tokens / took if took > 0 else 0.0
-        self._run.log(row, step=self.number)
+            took = perf_counter() - self._began
+            self._steps.write(self._number, took, tokens=self._tokens, samples=self._samples)
 
 
-def walk(run: Run, items: Iterable[T], *, tokens: int | None, total: int | None, start: int) -> Iterator[T]:
+class NoMeter:
+    """Measures nothing; for a run that keeps nothing."""
+
+    def plan(self, *, total: int | None, done: int) -> None:
+        pass
+
+    def measure(self, step: int | float, metrics: Row, *_: Any, **__: Any) -> Row | None:  # noqa: ARG002
+        return None
+
+    def rest(self) -> Row | None:
+        return None
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        pass
+
+
+def walk(
+    run: Run,
+    steps: Steps,
+    items: Iterable[T],
+    *,
+    tokens: int | None,
+    samples: int | None,
+    total: int | None,
+    start: int,
+) -> Iterator[T]:
     """Yield the items, each inside a step of its own."""
     if total is None and isinstance(items, Sized):
         try:
@@ -48,7 +154,7 @@ def walk(run: Run, items: Iterable[T], *, tokens: int | None, total: int | None,
         except Exception:  # a DataLoader over an IterableDataset has __len__, and raises
             total = None
     if total is not None:
-        run.event("plan", steps=start + total)
+        steps.plan(start + total, start)
     source = iter(items)
     number = start
     while True:
@@ -58,8 +164,14 @@ def walk(run: Run, items: Iterable[T], *, tokens: int | None, total: int | None,
                 item = next(source)
             except StopIteration:
                 return
-        step = OneStep(run, tokens, perf_counter() - asked, number)
-        step.__enter__()
+        steps.begin(number)
+        waited = perf_counter() - asked
         yield item
-        step.end()
+        steps.write(number, perf_counter() - asked, tokens=tokens, samples=samples, waited=waited)
         number += 1
+
+
+def _split(metrics: Mapping[str, Any]) -> tuple[Row, dict[str, Any]]:
+    """Plain numbers, and the rest."""
+    plain = {name: value for name, value in metrics.items() if type(value) in NUMBERS}
+    return plain, {name: value for name, value in metrics.items() if name not in plain}

@@ -153,10 +153,10 @@ def _sort(
                     )
                 else:
                     _sort(found, full + "/", value, on_device, (*inside, id(value)), left)
-            elif isinstance(value, Media):
-                found.media[full] = value
             elif on_device(value):
                 found.later[full] = value
+            elif isinstance(value, Media):
+                found.media[full] = value
             elif (got := number(value)) is not None:
                 found.row[full] = got
             else:

@@ -7,13 +7,12 @@ from typing import Any
 
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
+from chiplog.metrics import sol
 from chiplog.metrics.alerts import EVIDENCE, Watch
+from chiplog.metrics.moe import LEAST_UTILIZATION, MOST_IMBALANCE
 
 FOR = 10  # values in a row
 BACK = 0.05  # of the limit, on the good side: within limits again
-UTILIZATION = 0.7  # of the experts, at least
-IMBALANCE = 2.5  # times the mean load, at most
-SOL = 0.6  # of the speed of light, at least
 
 
 class Limit:
@@ -47,10 +46,15 @@ class Limit:
         """The limits people keep: experts in use, load among them, and how near to the speed of light."""
         return [
             cls(
-                "*/expert_utilization", below=UTILIZATION, says="experts are idle: the router collapses", name="router"
+                "*/expert_utilization",
+                below=LEAST_UTILIZATION,
+                says="experts are idle: the router collapses",
+                name="router",
             ),
-            cls("*/load_imbalance", above=IMBALANCE, says="one expert gets too much of the load", name="imbalance"),
-            cls("*/sol", below=SOL, rows=100, says="far from the speed of light for 100 steps", name="sol"),
+            cls(
+                "*/load_imbalance", above=MOST_IMBALANCE, says="one expert gets too much of the load", name="imbalance"
+            ),
+            cls("*/sol", below=sol.LOW, rows=100, says="far from the speed of light for 100 steps", name="sol"),
         ]
 
     def __call__(self, row: Row, step: int | float) -> Finding | None:
@@ -90,6 +94,10 @@ class Limit:
         self._told = set(state["told"])
 
 
+# What GPUs and other loggers say when the clocks are not held down.
+_NO_REASON = ("", "idle", "no cap", "not supported")
+
+
 class Throttled:
     """Alerts when a GPU says that it is slowed down for heat or power; once until it is not."""
 
@@ -106,7 +114,10 @@ class Throttled:
         gpu, reason = data.get("id", 0), data.get("throttle") or data.get("throttle_reason") or ""
         before = self._reasons.get(gpu, "")
         self._reasons[gpu] = reason
-        if not reason or before:
+        if reason in _NO_REASON:
+            self._reasons[gpu] = ""
+            return None
+        if before:
             return None
         return Finding(
             f"GPU {gpu} is throttled: {reason}", "warn", f"at step {step}", {"step": step, **data}, self.name

@@ -79,6 +79,13 @@ class Skew:
                     found[rank] = value
         return found if len(found) == len(gathered.rows) else {}
 
+    def _about(self, rank: int) -> dict[str, Any]:
+        """Where a rank is, and how its device does: the one whose number is that of the rank on its host."""
+        facts = self._facts.get(rank, {})
+        found = {"host": facts["host"]} if facts.get("host") else {}
+        device = _device(self._facts, facts.get("host"), str(facts.get("local", 0)))
+        return found if device is None else {**found, "device": device}
+
     def _judge(
         self,
         gathered: Gathered,
@@ -98,7 +105,7 @@ class Skew:
         if self._streak < self._enough or self._quiet[slowest] > 0:
             return None
         self._quiet[slowest] = COOL_DOWN
-        facts = dict(self._facts.get(slowest, {}))
+        facts = self._about(slowest)
         host = f" on {facts['host']}" if facts.get("host") else ""
         others = median(seen[kind].values())
         return Finding(
@@ -117,6 +124,14 @@ class Skew:
                 "step_time_sec": usual,
             },
         )
+
+
+def _device(facts: Mapping[int, Mapping[str, Any]], host: object, local: str) -> Any:
+    """What is known of a device, by whichever rank of its host asks the devices."""
+    for one in facts.values():
+        if one.get("host") == host and local in one.get("devices", {}):
+            return one["devices"][local]
+    return None
 
 
 def _value(said: Said, ending: str) -> float | None:

@@ -2,23 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from chiplog.core.records import Row
+from chiplog.core.records import Plain, Row
 
 
-class Smoothing:
-    """A stage. `weight` is the share of the past (0: none, 0.99: much); a value that is not finite changes nothing.
+class Averages:
+    """An exponential moving average for each name. `weight` is the share of the past (0: none, 0.99: much).
 
-    The average is unbiased from the first value on: the weights of what has been seen add up to one.
+    Unbiased, the weights of what has been seen add up to one from the first value on; otherwise the first value counts
+    for all that was before it. A value that is not finite changes nothing, and is counted in `nonfinite`.
     """
 
-    def __init__(self, weight: float, names: tuple[str, ...] = ("loss", "*/loss")) -> None:
+    def __init__(self, weight: float, *, unbiased: bool = True) -> None:
         if not 0 <= weight < 1:
             raise ValueError(f"the weight of the past is at least 0 and below 1, not {weight}")
         self.weight = weight
+        self.nonfinite = 0
+        self._unbiased = unbiased
+        self._sums: dict[str, tuple[float, float]] = {}  # weighted sum, sum of weights
+
+    def add(self, name: str, value: float) -> float | None:
+        """The average with this value; None when there has been none that is finite."""
+        if value - value != 0:
+            self.nonfinite += 1
+            return self.get(name)
+        before = self._sums.get(name)
+        if before is None:
+            total, weights = value, 1.0
+            if not self._unbiased:
+                total, weights = value / (1 - self.weight), 1 / (1 - self.weight)
+        else:
+            total, weights = self.weight * before[0] + value, self.weight * before[1] + 1.0
+        self._sums[name] = total, weights
+        return total / weights
+
+    def get(self, name: str) -> float | None:
+        total, weights = self._sums.get(name, (0.0, 0.0))
+        return total / weights if weights else None
+
+    def state(self) -> dict[str, Plain]:
+        """What a checkpoint keeps."""
+        return {"nonfinite": self.nonfinite, "sums": {name: list(sums) for name, sums in self._sums.items()}}
+
+    def restore(self, state: Mapping[str, Plain]) -> None:
+        self.nonfinite = int(state.get("nonfinite", 0))
+        self._sums = {name: (float(total), float(weights)) for name, (total, weights) in state.get("sums", {}).items()}
+
+
+class Smoothing:
+    """A stage: the average of each of these names, beside it."""
+
+    def __init__(self, weight: float, names: tuple[str, ...] = ("loss", "*/loss")) -> None:
+        self._averages = Averages(weight)
         self._patterns = names
-        self._averages: dict[str, tuple[float, float]] = {}  # weighted sum, sum of weights
         self._smoothed: dict[str, str | None] = {}
 
     def __call__(self, row: Row, step: int | float) -> Row:  # noqa: ARG002
@@ -29,8 +67,12 @@ class Smoothing:
                 wanted = any(fnmatchcase(str(name), pattern) for pattern in self._patterns)
                 target = self._smoothed[name] = f"smoothed/{name}" if wanted else None
             if target is not None and value - value == 0:
-                total, weights = self._averages.get(name, (0.0, 0.0))
-                total, weights = self.weight * total + value, self.weight * weights + 1.0
-                self._averages[name] = total, weights
-                added[target] = total / weights
+                added[target] = self._averages.add(name, value)  # type: ignore[assignment]
         return {**row, **added} if added else row
+
+    def state(self) -> dict[str, Plain]:
+        """What a checkpoint keeps."""
+        return self._averages.state()
+
+    def restore(self, state: Mapping[str, Plain]) -> None:
+        self._averages.restore(state)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from itertools import combinations
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
-from chiplog.metrics.alerts import Watch, centre, median
+from chiplog.metrics.alerts import EVIDENCE, Watch, centre, median
 
 LOSSES = ("loss", "*/loss")
-BUCKET = 32  # finite values that become one point of the trend, their median
-WARM_UP = 4  # buckets before the first judgement
-LOOK = 16  # buckets the slope is taken over
-FLAT = 0.002  # of the loss over all that is looked at: less is no progress
-WILD = 3.0  # times the usual spread inside a bucket
-ABOVE = 0.1  # of the best loss, and
-BEYOND = 6.0  # times the spread above the best loss: lost ground
-HOLD = 2  # buckets that a phase must last before it counts
+BUCKET = 10  # finite values that become one point of the trend, their median
+WARM_UP = 5  # points before the first judgement
+LOOK = 50  # points the slope is taken over
+FLAT = 0.001  # of the loss, over all that is looked at: less is no progress
+RISING = 0.01  # of the loss, over all that is looked at: more is lost ground
+ABOVE, BEYOND = 0.1, 6.0  # of the best loss, and times the spread above it: lost ground too
+SWING = 0.15  # of the loss, as a standard deviation within a point: swinging
+WILD = 3.0  # times the usual spread within a point: swinging more than it did
+SURE = 2.0  # standard errors that a slope must have to count
+HOLD = 2  # judgements in a row before one phase follows another
+SELDOM = 5  # points between two judgements, when there are as many as are looked at
+PATIENCE, AGAIN = 102, 200  # values before a plateau is told, and before it is told again; doubled every time
+COOL_DOWN = 1000  # values before instability or divergence is told again
 
 LEVELS = {"plateau": "info", "unstable": "warn", "diverging": "error"}
 
@@ -27,9 +31,9 @@ LEVELS = {"plateau": "info", "unstable": "warn", "diverging": "error"}
 class Trend:
     """Alerts when a loss enters a phase that wants a look: a plateau, instability, divergence.
 
-    Every 32 finite values become one point, their median, with their spread. The phase follows from the last 16 points:
-    `diverging` when they lie a tenth and six spreads above the best of all; `unstable` when the spread has grown
-    threefold; `plateau` when the robust slope over them is within the noise or below 0.2 %; otherwise `converging`.
+    Ten finite values become one point, their median, with their spread. The phase follows from the last fifty points,
+    by a slope that must be twice its standard error to count: see the constants above. A plateau is told again while
+    it lasts, after 200 values, 400, 800, ...; the others when they come again after a while.
     """
 
     name = "trend"
@@ -47,9 +51,8 @@ class Trend:
             course = self._courses.get(name)
             if course is None:
                 course = self._courses[name] = _Course()
-            course.values.append(value)
-            if len(course.values) >= BUCKET and (before := course.turn()) is not None and course.phase in LEVELS:
-                found = found or _finding(name, course, before, step)
+            if course.add(value):
+                found = found or _finding(name, course, step)
         return found
 
     def phase(self, name: str) -> str:
@@ -62,76 +65,101 @@ class Trend:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         for name, saved in state.items():
-            self._courses[name] = _Course(**saved)
+            self._courses[name] = _Course(saved)
 
 
-def _finding(name: str, course: _Course, before: str, step: int | float) -> Finding:
+def _finding(name: str, course: _Course, step: int | float) -> Finding:
     points = list(course.middles)
     return Finding(
         f"{name}: {course.phase}",
         LEVELS[course.phase],
-        f"at step {step}, {before} before; {points[-1]:.4g} now, {course.best:.4g} at best",
-        {"name": name, "step": step, "phase": course.phase, "before": before, "past": points, "best": course.best},
+        f"at step {step}, {course.before} before; {points[-1]:.4g} now, {course.best:.4g} at best",
+        {
+            "name": name, "step": step, "phase": course.phase, "before": course.before, "best": course.best,
+            "past": points[-EVIDENCE:],
+        },
         "trend",
-    )
+    )  # fmt: skip
 
 
 class _Course:
     """One series in points, and the phase that follows from them."""
 
-    def __init__(
-        self,
-        values: list[float] | None = None,
-        middles: list[float] | None = None,
-        spreads: list[float] | None = None,
-        best: float = float("inf"),
-        phase: str = "warm-up",
-        next_phase: str = "",
-        held: int = 0,
-    ) -> None:
-        self.values = values or []
-        self.middles: deque[float] = deque(middles or (), maxlen=LOOK)
-        self.spreads: deque[float] = deque(spreads or (), maxlen=LOOK)
-        self.best, self.phase, self.next_phase, self.held = best, phase, next_phase, held
-
-    def turn(self) -> str | None:
-        """Make a point of the values, and say the phase before if it has changed."""
-        middle, spread = centre(self.values)
-        self.values = []
-        seen = self._look(middle, spread)
-        self.middles.append(middle)
-        self.spreads.append(spread)
-        self.best = min(self.best, middle)
-        self.held = self.held + 1 if seen == self.next_phase else 1
-        self.next_phase = seen
-        if seen == self.phase or self.held < HOLD:
-            return None
-        before, self.phase = self.phase, seen
-        return before
-
-    def _look(self, middle: float, spread: float) -> str:
-        if len(self.middles) < WARM_UP:
-            return "warm-up"
-        usual = max(median(self.spreads), 1e-12)
-        if middle > self.best + max(ABOVE * abs(self.best), BEYOND * usual):
-            return "diverging"
-        if spread > WILD * usual and spread > FLAT * abs(middle):
-            return "unstable"
-        points = [*self.middles, middle]
-        if len(points) < LOOK:
-            return "converging"
-        change = median([(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(points), 2)]) * len(points)
-        noise = 2 * 1.25 * 1.48 * usual / BUCKET**0.5  # twice the standard error of a point
-        progress = max(noise, FLAT * abs(middle)) * (2 if self.phase == "plateau" else 1)
-        return "converging" if change < -progress else "plateau"
+    def __init__(self, saved: Mapping[str, Any] | None = None) -> None:
+        known = saved or {}
+        self.values: list[float] = list(known.get("values", ()))
+        self.middles: deque[float] = deque(known.get("middles", ()), LOOK)
+        self.spreads: deque[float] = deque(known.get("spreads", ()), LOOK)
+        self.best: float = known.get("best", float("inf"))
+        self.phase: str = known.get("phase", "warm-up")
+        self.before: str = known.get("before", "warm-up")
+        self._coming: str = known.get("coming", "")
+        self._held: int = known.get("held", 0)
+        self._seen: int = known.get("seen", 0)
+        self._due: int = known.get("due", PATIENCE)  # the value from which on a plateau is told
+        self._pause: int = known.get("pause", AGAIN)
+        self._told: dict[str, int] = dict(known.get("told", ()))
 
     def state(self) -> dict[str, Any]:
         return {
-            "values": self.values,
-            "middles": list(self.middles),
-            "spreads": list(self.spreads),
-            "best": self.best,
-            "phase": self.phase,
-            "next_phase": self.next_phase,
-            "held": self.held,
-        }
+            "values": self.values, "middles": list(self.middles), "spreads": list(self.spreads), "best": self.best,
+            "phase": self.phase, "before": self.before, "coming": self._coming, "held": self._held, "seen": self._seen,
+            "due": self._due, "pause": self._pause, "told": self._told,
+        }  # fmt: skip
+
+    def add(self, value: float) -> bool:
+        """Take a value; true when there is something to tell."""
+        self._seen += 1
+        self.values.append(value)
+        turned = len(self.values) >= BUCKET and self._turn()
+        if self.phase == "plateau":
+            if self._seen < self._due:
+                return False
+            self._due, self._pause = self._seen + self._pause, 2 * self._pause
+            return True
+        if not turned or self.phase not in LEVELS or self._seen < self._told.get(self.phase, -COOL_DOWN) + COOL_DOWN:
+            return False
+        self._told[self.phase] = self._seen
+        return True
+
+    def _turn(self) -> bool:
+        """Make a point of the values; true when the phase has changed."""
+        middle, spread = centre(self.values)
+        self.values = []
+        self.middles.append(middle)
+        self.spreads.append(spread)
+        self.best = min(self.best, middle)
+        if len(self.middles) == LOOK and self._seen // BUCKET % SELDOM:
+            return False
+        seen = self._look(middle)
+        self._held = self._held + 1 if seen == self._coming else 1
+        self._coming = seen
+        if seen == self.phase or (self._held < HOLD and self.phase != "warm-up"):
+            return False
+        if self.phase == "plateau":
+            self._due, self._pause = self._seen + AGAIN, AGAIN
+        self.before, self.phase = self.phase, seen
+        return True
+
+    def _look(self, middle: float) -> str:
+        if len(self.middles) < WARM_UP:
+            return "warm-up"
+        usual, now = max(median(self.spreads), 1e-12), median(list(self.spreads)[-3:])
+        if 1.48 * now > SWING * abs(middle) or (now > WILD * usual and now > FLAT * abs(middle)):
+            return "unstable"
+        if middle > self.best + max(ABOVE * abs(self.best), BEYOND * usual):
+            return "diverging"
+        change = _slope(self.middles) * len(self.middles)
+        sure = SURE * 1.25 * 1.48 * usual / BUCKET**0.5 * (12 / len(self.middles)) ** 0.5
+        if change > max(sure, RISING * abs(middle)):
+            return "diverging"
+        needed = max(sure, FLAT * abs(middle)) * (2 if self.phase == "plateau" else 1)
+        return "converging" if change < -needed else "plateau"
+
+
+def _slope(points: Collection[float]) -> float:
+    """By least squares, a point."""
+    count = len(points)
+    centred = (count - 1) / 2
+    weight = count * (count * count - 1) / 12
+    return sum((at - centred) * point for at, point in enumerate(points)) / weight

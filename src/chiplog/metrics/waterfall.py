@@ -7,7 +7,7 @@ from typing import NamedTuple
 MEASURED, MODELLED, REST = "measured", "modelled", "the rest"
 
 
-class Part(NamedTuple):
+class Share(NamedTuple):
     """Some seconds of a step, and how they are known."""
 
     name: str
@@ -23,7 +23,7 @@ def waterfall(
     communication: float | None = None,
     data: float | None = None,
     host: float | None = None,
-) -> list[Part]:
+) -> list[Share]:
     """The parts of a step of `step` seconds; they add up to it.
 
     `compute`: its operations at the hardware's peak (modelled: MFU times the step). `memory`: its bytes at the peak
@@ -33,7 +33,7 @@ def waterfall(
     the time that is left, it is cut to that.
     """
     left = max(step, 0.0)
-    found: dict[str, Part] = {}
+    found: dict[str, Share] = {}
     for name, seconds, source in (
         ("data wait", data, MEASURED),
         ("exposed communication", communication, MEASURED),
@@ -43,9 +43,9 @@ def waterfall(
     ):
         if seconds is not None and seconds - seconds == 0:
             taken = min(max(seconds, 0.0), left)
-            found[name] = Part(name, taken, source)
+            found[name] = Share(name, taken, source)
             left -= taken
-    found["everything else"] = Part("everything else", left, REST)
+    found["everything else"] = Share("everything else", left, REST)
     return [found[name] for name in ORDER if name in found]
 
 

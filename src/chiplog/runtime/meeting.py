@@ -38,7 +38,7 @@ class Meeting(NamedTuple):
         """The stage that makes statistics across ranks."""
         if self.group is None or self.plan is None:
             return None
-        return Reduce(self.group, self.plan, {"host": mine.host})
+        return Reduce(self.group, self.plan, {"host": mine.host, "local": mine.local})
 
 
 def meet(mine: Ranks, reduce: bool | str | None, environ: Mapping[str, str], *, agree: bool) -> Meeting:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from chiplog.core import notes, values
-from chiplog.core.records import Row
+from chiplog.core.media import Media
 
 MOST = 10_000  # rows that may wait; a device further behind than that has stopped
 
@@ -44,11 +44,8 @@ class Pending:
         return len(self._rows)
 
     def holds(self, value: Any) -> bool:
-        """Whether reading this value now would wait for a device."""
-        if hasattr(value, "is_ready") and hasattr(value, "copy_to_host_async"):  # jax.Array
-            return not _is_ready(value) or not _on_cpu(value)
-        device = getattr(value, "device", None)
-        return getattr(device, "type", "cpu") not in ("cpu", "meta") and hasattr(value, "to")
+        """Whether reading this value now would wait for a device; of media, any array that they are made of."""
+        return _holds(value)
 
     def add(self, step: int | float, later: Mapping[str, Any]) -> None:
         """Take values along. A value that cannot be copied is left out, and said once."""
@@ -64,18 +61,31 @@ class Pending:
                 notes.once("device", f"more than {MOST:,} rows wait for values on a device; the oldest are given up")
             self._rows.append(_Row(step, copies))
 
-    def ready(self) -> list[tuple[int | float, Row]]:
+    def ready(self) -> list[tuple[int | float, dict[str, Any]]]:
         """The rows whose values have arrived, in the order they were logged."""
-        rows: list[tuple[int | float, Row]] = []
+        rows: list[tuple[int | float, dict[str, Any]]] = []
         while self._rows and all(_arrived(copy) for copy in self._rows[0].copies.values()):
             first = self._rows.popleft()
-            row = {name: number for name, copy in first.copies.items() if (number := _number(name, copy)) is not None}
+            row = {name: value for name, copy in first.copies.items() if (value := _value(name, copy)) is not None}
             if row:
                 rows.append((first.step, row))
         return rows
 
 
+def _holds(value: Any) -> bool:
+    if isinstance(value, Media):
+        return any(_holds(array) for array in getattr(value, "arrays", {}).values())
+    if hasattr(value, "is_ready") and hasattr(value, "copy_to_host_async"):  # jax.Array
+        return not _is_ready(value) or not _on_cpu(value)
+    device = getattr(value, "device", None)
+    return getattr(device, "type", "cpu") not in ("cpu", "meta") and hasattr(value, "to")
+
+
 def _copy(value: Any) -> _Copy:
+    if isinstance(value, Media):
+        return _Copy(_Parts(value, {name: _copy(array) for name, array in _arrays(value).items()}), None)
+    if not _holds(value):
+        return _Copy(value, _Passed())
     if hasattr(value, "copy_to_host_async"):
         value.copy_to_host_async()  # no copy on the device: its first one would be compiled, on the caller's time
         return _Copy(value, None)
@@ -85,6 +95,26 @@ def _copy(value: Any) -> _Copy:
     if not isinstance(event, _Passed):
         event.record()
     return _Copy(copy, event)
+
+
+def _arrays(media: Media) -> dict[str, Any]:
+    arrays: dict[str, Any] = media.arrays  # type: ignore[attr-defined]  # only those that have them come here
+    return arrays
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """Media whose arrays are on their way, or here already."""
+
+    media: Media
+    copies: dict[str, _Copy]
+
+    def is_ready(self) -> bool:
+        return all(copy.arrived() for copy in self.copies.values())
+
+    def whole(self) -> Media:
+        """The same media, made of what is on the host now."""
+        _arrays(self.media).update({name: copy.value for name, copy in self.copies.items()})
+        return self.media
 
 
 class _Passed:
@@ -102,8 +132,10 @@ def _arrived(copy: _Copy) -> bool:
         return True
 
 
-def _number(name: str, copy: _Copy) -> int | float | None:
+def _value(name: str, copy: _Copy) -> int | float | Media | None:
     try:
+        if isinstance(copy.value, _Parts):
+            return copy.value.whole()
         number = values.number(copy.value)
     except Exception as error:
         _give_up(name, error)

@@ -32,7 +32,7 @@ QUEUE = 10_000  # rows that may wait while the group is not whole
 ROOM = 1024  # bytes of a chunk, at first
 SMALLEST, LARGEST, AT_ONCE = 512, 1 << 20, 64 << 20  # bytes of a chunk, and of all chunks of a round
 SCHEDULE = 64  # rounds between two in which the room is agreed on, after the first few
-DEVICE = ("clock", "throttle", "temperature", "power", "id")  # what is told of a device
+DEVICE = ("clock", "throttle", "temperature", "power")  # what is told of a device
 FACTS = 10.0  # s between two reports of what a rank is
 
 
@@ -156,7 +156,8 @@ class Reduce:
     def tell_device(self, data: Mapping[str, Any]) -> None:
         """Take from a sample of a device what may explain that a rank is slow: its clocks, and why they are low."""
         told = {name: value for name, value in data.items() if any(word in name for word in DEVICE)}
-        self._facts[self._group.rank]["device"] = told
+        mine = self._facts[self._group.rank]
+        mine["devices"] = {**mine.get("devices", {}), str(data.get("id", 0)): told}
 
     def forked(self) -> None:
         self._stopped = True

@@ -10,6 +10,7 @@ from typing import TextIO
 from chiplog.core import notes
 from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Attempt, Eval, Event, Finish, Plain, Step
+from chiplog.core.texts import words
 from chiplog.sinks import layouts
 from chiplog.sinks.course import Course
 from chiplog.sinks.layouts import Cell, Column, Layout, Line, cut, duration, paint
@@ -56,8 +57,8 @@ class Console:
         self._fixed_width = width
         self._place = place
         self._course = Course(layout, config or {})
-        self._rows = Rows()
-        self._timing = layout.timing
+        self._rows = Rows(joined=not layout.only)
+        self._layout, self._timing = layout, layout.timing
         self._step_line = Line(layout.steps, layout)
         self._eval_line = Line(layout.evals, layout)
         self._dataset_line = Line((Column("-- dataset ", before=""),), _DATASET)
@@ -92,7 +93,7 @@ class Console:
         self._closed = True
         lines: list[str] = []
         self._catch_up(lines, self._width())
-        if self._course.steps or self._place:
+        if (self._course.steps or self._place) and not self._layout.only:
             lines.append(self._last_line())
         self._print(lines, "")
 
@@ -101,16 +102,23 @@ class Console:
             self._catch_up(lines, width)
             metrics = {name.removeprefix("eval/"): value for name, value in record.metrics.items()}
             facts = self._course.eval(metrics)
-            lines.append(self._eval_line.put(metrics, facts, width=width, colour=self._colour))
+            before, behind = self._layout.around_evals if self._colour else ("", "")
+            lines.append(before + self._eval_line.put(metrics, facts, width=width, colour=self._colour) + behind)
         elif isinstance(record, Alert):
-            self._catch_up(lines, width)
-            lines.append(self._alert(record))
+            if self._layout.alerts:
+                self._catch_up(lines, width)
+                lines.append(self._alert(record))
         elif isinstance(record, Event):
             if record.name == "plan":
-                self._course.plan(record.data)
+                self._course.plan(record.data, record.time)
+            elif record.name == "phase":
+                self._course.enter(record.data)
             elif record.name == "config":
                 self._course.configure(record.data)
-            elif record.name == "dataset":
+            elif record.name in self._layout.blocks:
+                self._catch_up(lines, width)
+                lines += self._block(record)
+            elif record.name == "dataset" and not self._layout.only:
                 data = {name: value for name, value in record.data.items() if isinstance(value, (int, float, str))}
                 lines.append(self._dataset_line.put(data, {}, width=width))
         elif isinstance(record, Attempt):
@@ -124,6 +132,8 @@ class Console:
         facts = self._course.step(row)
         if more and self._timing.issuperset(row.metrics):
             return  # the end of a step that was shown, or counted, before it ended
+        if self._layout.only and not (self._layout.steps and any(name in row.metrics for name in self._layout.loss)):
+            return
         if self._may_show(row.time):
             self._show(row, facts, lines, width)
         else:
@@ -158,6 +168,14 @@ class Console:
             self._hidden -= 1
             self._show(*self._latest, lines, width)
 
+    def _block(self, record: Event) -> list[str]:
+        """The lines of an event; one with data of another shape has none, and that is said once."""
+        try:
+            return [notes.clean(line) for line in self._layout.blocks[record.name](record.data, record.step)]
+        except Exception as error:
+            notes.once(f"block {record.name}", f"the console cannot show an event {record.name!r}: {words(error)}")
+            return []
+
     def _alert(self, alert: Alert) -> str:
         words = alert.title if not alert.text else f"{alert.title} - {alert.text}"
         step = "" if alert.step is None else f"step {layouts.compact(alert.step)}"
@@ -174,7 +192,7 @@ class Console:
 
     def _progress(self, width: int) -> str:
         """The bar, on a terminal and once the total is known."""
-        if not self._terminal or self._closed or not self._course.total or not self._course.steps:
+        if not self._terminal or self._closed or self._layout.only or not self._course.total or not self._course.steps:
             return ""
         facts = self._course.newest
         share = facts.get("@share")

@@ -11,7 +11,6 @@ from chiplog.sinks.layouts import Cell, Cells, Layout
 from chiplog.sinks.rows import Row
 
 TOTALS = ("total_steps", "max_steps", "num_steps", "steps", "max_iters")  # what configs call it
-RECENT = 10  # losses that the newest one is held against
 PAST = 100  # gradient norms that make the mean
 SPIKE = 5.0  # times that mean
 PACE = 64  # rows over which the speed is taken
@@ -28,10 +27,13 @@ class Course:
         self._planned = False
         self._from_zero = False
         self._last: tuple[int | float | None, int] | None = None
-        self._losses: deque[float] = deque(maxlen=RECENT)
+        self._losses: deque[float] = deque(maxlen=layout.recent)
         self._norms: deque[float] = deque(maxlen=PAST)
         self._marks: deque[tuple[int | float, int]] = deque(maxlen=PACE)
         self._trained = (0.0, 0)  # sum and count of the losses since the last eval
+        self._budget: tuple[float, int] | None = None  # tokens to train with, and since when
+        self._spent = 0.0
+        self._phase = ""
         self.configure(config)
 
     def configure(self, config: Mapping[str, Plain]) -> None:
@@ -40,9 +42,16 @@ class Course:
             found = (config[name] for name in TOTALS if _is_total(config.get(name)))
             self.total = next(found, self.total)
 
-    def plan(self, data: Mapping[str, Plain]) -> None:
+    def plan(self, data: Mapping[str, Plain], time: int = 0) -> None:
+        """Take how many steps, or tokens, there will be."""
         if _is_total(data.get("steps")):
             self.total, self._planned = data["steps"], True
+        if _is_total(data.get("tokens")):
+            self._budget, self._spent = (data["tokens"], time), 0.0
+
+    def enter(self, data: Mapping[str, Plain]) -> None:
+        """Another phase of training; an empty one is none."""
+        self._phase = str(data.get("phase") or "")
 
     def restart(self) -> None:
         """Another attempt: its speed has nothing to do with the time before."""
@@ -63,6 +72,12 @@ class Course:
             facts["@trend"] = self._trend(loss)
         if (norm := _pick(metrics, layout.norm)) is not None:
             facts["@spike"] = self._spike(norm)
+        if (epoch := _pick(metrics, layout.epoch)) is not None and isfinite(epoch):
+            facts["@share"] = 100 * (epoch % 1.0)
+        if self._budget is not None:
+            self._count_tokens(row, facts)
+        if self._phase:
+            facts["@phase"] = self._phase
         self.newest = facts
         return facts
 
@@ -71,7 +86,9 @@ class Course:
         total, count = self._trained
         self._trained = (0.0, 0)
         loss = _pick(metrics, ("loss",))
-        return {} if loss is None or not count else {"@gap": loss - total / count}
+        if loss is None or not count:
+            return {"@gap": self._layout.no_gap} if self._layout.no_gap else {}
+        return {"@gap": loss - total / count}
 
     def _count(self, step: int | float | None) -> None:
         if self._last is None or self._last[0] != step:
@@ -112,6 +129,16 @@ class Course:
         if took is not None and done < self.total:
             facts["@eta"] = took * (self.total - done)
 
+    def _count_tokens(self, row: Row, facts: dict[str, Cell]) -> None:
+        """The time left by the tokens that are left, at the speed since the plan was made."""
+        assert self._budget is not None
+        total, began = self._budget
+        tokens = _pick(row.metrics, self._layout.tokens)
+        if tokens is not None and isfinite(tokens):
+            self._spent += tokens
+        if self._spent > 0 and row.time > began:
+            facts["@eta"] = max(0.0, total - self._spent) * (row.time - began) / 1e9 / self._spent
+
     def _trend(self, loss: float) -> int:
         """Whether a loss is below or above the mean of the last ones."""
         if not isfinite(loss):
@@ -125,10 +152,11 @@ class Course:
 
     def _spike(self, norm: float) -> int:
         """Whether a norm is far above the mean of the finite ones before it, or no number at all."""
-        if not isfinite(norm):
-            return 1
         norms = self._norms
-        mean = sum(norms) / len(norms) if norms else inf
+        warm = len(norms) >= self._layout.warm_up
+        mean = sum(norms) / len(norms) if norms and warm else inf
+        if not isfinite(norm):
+            return int(self._layout.warm_up <= 1 or norm > mean * SPIKE)
         norms.append(norm)
         return int(0 < mean * SPIKE < norm)
 

@@ -73,6 +73,7 @@ class Courier:
         self._first = segment
         self._tail: Tail | None = None
         self._batch: list[AnyRecord] = []  # read, and not yet accepted
+        self._reading = False
         self._saved = Cursor()
         self._saved_at = 0.0
         self._closing = False
@@ -107,6 +108,13 @@ class Courier:
         """Whether it has ended, with everything delivered or not."""
         return self._over or self.state == "closed"
 
+    def caught_up(self) -> bool:
+        """Whether the sink has everything that is in the journal; if not, it is asked to hurry."""
+        done = self._tail is not None and self._tail.lag() == 0 and not self._reading and not self._batch
+        if not done:
+            self._wake.set()
+        return done
+
     def close(self, patience: float) -> None:
         """Ask the courier to deliver what is left and end; does not wait. A service that fails is tried for so long."""
         self._failures = 0
@@ -121,8 +129,12 @@ class Courier:
             return None
         self._over = True  # if it wakes up again, it ends
         lag = self._tail.lag() if self._tail else 0
+        held = len(self._batch)  # read, and not accepted
         why = self.last_error or "it did not answer in time"
-        return f"{lag:,} bytes of journal are not delivered ({why})" if lag else f"it did not close ({why})"
+        if not lag and not held:
+            return f"it did not close ({why})"
+        what = f"{lag:,} bytes of journal" if lag else f"{held:,} records"
+        return f"{what} are not delivered ({why})"
 
     def _work(self) -> None:
         pause = 0.0
@@ -147,7 +159,9 @@ class Courier:
             return 0.5 if self._closing else 5.0
         if self._tail is None:
             self._tail = self._begin()
+        self._reading = True
         batch = self._batch = self._batch or self._tail.read()
+        self._reading = False
         now = time.monotonic()
         if batch or (self._heard and (self._closing or now - self._heard > IDLE)):
             self._bring(batch)
@@ -294,7 +308,17 @@ def deliver(run: Path, segment: layout.Segment, sinks: Mapping[str, Sink]) -> Po
         {name: native(sink) for name, sink in sinks.items()},
         lambda: {courier.name: courier.health() for courier in couriers},
         lambda timeout: _close(couriers, timeout),
+        settle=lambda timeout: _settle(couriers, timeout),
     )
+
+
+def _settle(couriers: Sequence[Courier], timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while not all(courier.caught_up() for courier in couriers):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
 
 
 def _close(couriers: Sequence[Courier], timeout: float) -> dict[str, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from chiplog.core import notes
 from chiplog.core.identity import Identity
@@ -13,6 +14,9 @@ from chiplog.sinks.jsonl import line
 from chiplog.sinks.tape import Tape
 
 OPEN, END = b"[", b"\n]\n"
+PAGE = 4096
+
+Lines: TypeAlias = Callable[[AnyRecord, dict[str, Plain]], Iterable[bytes]]  # a record, and notes to keep
 
 
 def open_sink(identity: Identity, environ: Mapping[str, str]) -> Json:  # noqa: ARG001
@@ -22,11 +26,14 @@ def open_sink(identity: Identity, environ: Mapping[str, str]) -> Json:  # noqa: 
 class Json:
     """One JSON array; a file that is there already is continued. An empty state stands for an empty array.
 
-    A file that is damaged at its end keeps its whole records, and the damaged one is kept beside it.
+    A file that is damaged at its end keeps its whole records, and the damaged one is kept beside it. `lines` says which
+    objects a record becomes; it may note what it needs to know of earlier records, which is kept with the state.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lines: Lines | None = None) -> None:
         self.path = Path(path)
+        self._lines = lines or _as_it_is
+        self._notes: dict[str, Plain] = {}
         self._tape = Tape(self.path, tail=END)
         self._begun = False
         self._behind: Mapping[str, Plain] | None = None  # a state that is still to be restored
@@ -34,10 +41,14 @@ class Json:
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._begin()
-        if batch:
-            first = b"\n" if self._empty else b",\n"
-            self._tape.append(first + b",\n".join([line(record) for record in batch]))
-            self._empty = False
+        held = b""
+        for one in [one for record in batch for one in self._lines(record, self._notes)]:
+            if held and self._crosses(len(held) + 2 + len(one)):
+                self._append(held)
+                held = b""
+            held += b",\n" + one if held else one
+        if held:
+            self._append(held)
 
     def close(self) -> None:
         self._begin()
@@ -45,13 +56,22 @@ class Json:
 
     def state(self) -> dict[str, Plain]:
         self._begin()
-        return {"size": self._tape.size, "empty": self._empty}
+        return {"size": self._tape.size, "empty": self._empty, **({"notes": dict(self._notes)} if self._notes else {})}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Bring the array back to what it held; where that fails it is tried again before the next write."""
-        self._behind = state
+        self._behind, self._notes = state, dict(state.get("notes", {}))
         self._tape.close()  # the file may have been replaced since
         self._begin()
+
+    def _crosses(self, size: int) -> bool:
+        """Whether so much more would reach into another page: a process that is killed may leave half of a write there,
+        but never half of a page."""
+        return self._tape.size // PAGE != (self._tape.size + size + len(END) + 1) // PAGE
+
+    def _append(self, lines: bytes) -> None:
+        self._tape.append((b"\n" if self._empty else b",\n") + lines)
+        self._empty = False
 
     def _begin(self) -> None:
         if self._behind is not None:
@@ -102,6 +122,10 @@ class Json:
                 return False
             file.seek(max(0, length - len(END) - 1))
             return file.read() == b"}" + END
+
+
+def _as_it_is(record: AnyRecord, notes: dict[str, Plain]) -> list[bytes]:  # noqa: ARG001
+    return [line(record)]
 
 
 def _values(content: bytes) -> tuple[int, int, bool]:

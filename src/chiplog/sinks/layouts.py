@@ -2,14 +2,14 @@
 
 A column takes the first of its names that the row has. Names that begin with `@` are facts that the console works out:
 `@step`, `@share` (percent), `@trend` (-1 falling, 1 rising), `@spike`, `@step_time_sec`, `@tokens_per_sec`, `@eta` (s),
-`@hidden` (steps not shown), and `@gap` of an eval.
+`@hidden` (steps not shown), `@phase` (as an event `phase` says it), and `@gap` of an eval.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from chiplog.core import notes
 
@@ -17,6 +17,8 @@ Cell: TypeAlias = int | float | bool | str
 Cells: TypeAlias = Mapping[str, Cell]
 Form: TypeAlias = str | Callable[[Cell, Cells], str]  # a format string, or a function of the value and its row
 Rest: TypeAlias = Callable[[str, Cell, Cells], str | None]  # a name, its value and its row; None is not shown
+
+Block: TypeAlias = Callable[[Mapping[str, Any], int | float | None], Iterable[str]]  # an event's data, and its step
 
 LONGEST_NAME = 40  # characters
 MOST_PLANS = 256
@@ -59,6 +61,14 @@ class Layout(NamedTuple):
     timing: frozenset[str]  # names that are worth no second line of a step
     rest: Rest | None  # how names without a column are shown
     before_rest: str = " | "
+    epoch: tuple[str, ...] = ()  # whose fraction is the share; without them it is that of the whole run
+    recent: int = 10  # losses that the newest one is held against
+    warm_up: int = 1  # gradient norms before one may spike
+    no_gap: str = ""  # what stands for the gap of an eval without steps before it
+    blocks: Mapping[str, Block] = {}  # the lines of events, by their name
+    only: bool = False  # these lines, and nothing of our own around them; a row needs a loss
+    alerts: bool = True
+    around_evals: tuple[str, str] = ("", "")  # escapes before and behind the line, where there is colour
 
 
 class Line:
@@ -236,6 +246,10 @@ RATE = ("train/lr", "lr", "train/learning_rate", "learning_rate")
 SPEED = ("train/tokens_per_sec", "tokens_per_sec", "train/tps", "tps", "@tokens_per_sec")
 TOKENS = ("train/tokens", "tokens")
 STEP_TIME = ("train/step_time_sec", "step_time_sec")
+# What the meter of steps adds, and nobody needs on every line.
+MEASURED = tuple(
+    f"train/{name}" for name in ("data_time_sec", "data_wait", "steps_per_sec", "samples_per_sec", "eta_sec")
+)
 EVAL_TIME = ("time_sec", "eval_time_sec", "duration_sec", *STEP_TIME)
 
 TREND = Mark("@trend", {-1: "\\", 1: "/"}, style="36")
@@ -266,7 +280,7 @@ DEFAULT = Layout(
     norm=NORM,
     tokens=TOKENS,
     step_time=STEP_TIME,
-    quiet=frozenset((*TOKENS, *STEP_TIME, "train/data_time_sec")),
-    timing=frozenset((*TOKENS, *STEP_TIME, *SPEED, "train/data_time_sec")),
+    quiet=frozenset((*TOKENS, *STEP_TIME, *MEASURED)),
+    timing=frozenset((*TOKENS, *STEP_TIME, *SPEED, *MEASURED, "train/mfu", "train/hfu", "train/epoch")),
     rest=name_and_value,
 )

@@ -12,7 +12,9 @@ from chiplog.core import records
 from chiplog.core.records import AnyRecord, Event, Number
 
 MIB = 1 << 20
-IN_MIB = frozenset(("dram_free", "pcie_rx", "pcie_tx"))  # bytes, and bytes a second
+IN_MIB = frozenset(("dram_free", "dram_total", "pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx"))  # bytes, bytes a second
+FLOPS = frozenset(("blocks", "lm_head", "attention"))  # of a sol record
+UNSENT = frozenset(("train/step_tokens", "eval/eval_tokens"))  # a rate is sent in their place
 IN_SHORT = frozenset(("aux_loss", "z_loss", "expert_utilization", "load_imbalance"))  # of a moe record
 
 
@@ -20,11 +22,13 @@ def outward(record: AnyRecord) -> dict[str, Number]:
     """The numbers of a record by the names that services get; empty for a record without any."""
     points = records.points(record)
     if not isinstance(record, Event):
-        return dict(points)
+        return {name: value for name, value in points if name not in UNSENT}
     if record.name == "gpu":
         return _gpu(points)
     if record.name == "moe":
         return _moe(points)
+    if record.name == "sol":
+        return {f"flops/{name[4:]}" if name[4:] in FLOPS else name: value for name, value in points}
     if record.name == "allocator":
         return allocated(record.data)
     return dict(points)

@@ -26,7 +26,7 @@ class Service(NamedTuple):
 
 
 # Each is a module here with a function `open_sink(identity, environ, **options)`.
-LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory")
+LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory", "perfetto")
 SERVICES: dict[str, Service] = {
     "aim": Service("aim", ("repo", "experiment", "name")),
     "mlflow": Service("mlflow", ("experiment", "uri", "prefix", "artifacts", "system")),
@@ -35,7 +35,7 @@ SERVICES: dict[str, Service] = {
     "trackio": Service("trackio", ("project", "name", "dir")),
     "wandb": Service(
         "wandb",
-        ("project", "entity", "group", "job_type", "name", "notes", "tags", "mode", "settings"),
+        ("id", "project", "entity", "group", "job_type", "name", "notes", "tags", "mode", "settings"),
     ),
 }
 # What keeps the packages of services from reporting to their makers; for the processes that are only ours.
@@ -60,7 +60,7 @@ def is_service(name: str) -> bool:
         return False
     if name in SERVICES:
         package = SERVICES[name].package
-        if not _is_installed(package):
+        if not is_installed(package):
             raise MissingPackage(f"the {name!r} sink needs the {package!r} package: pip install 'chiplog[{name}]'")
         return True
     if name in _foreign(SERVICE_GROUP):
@@ -145,7 +145,8 @@ def _opener(name: str) -> Opener:
     raise UnknownSink(f"no sink named {name!r}; there are: {', '.join(names())}")
 
 
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Whether a package could be imported."""
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:  # the package around it is missing

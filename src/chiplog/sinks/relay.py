@@ -80,7 +80,7 @@ class Relay:
             undelivered = here.close(timeout)
             return undelivered | self.close(deadline - time.monotonic())
 
-        return Post(here.sinks, lambda: {**here.health(), **self.health()}, close, tuple(self.services))
+        return Post(here.sinks, lambda: {**here.health(), **self.health()}, close, tuple(self.services), here.settle)
 
     def tend(self) -> float:
         """The keeper's chore: say once what fails, and start a relay that has died again."""

@@ -135,7 +135,7 @@ class Sheet:
     def _widened(self, names: Sequence[str]) -> Iterator[bytes]:
         """The file with more columns, empty in all rows."""
         with self.path.open("rb") as file:
-            header = file.read(self._head)[:-1] + b"".join(b"," + _text(name) for name in names) + b"\n"
+            header = file.read(self._head)[:-1] + b"".join(b"," + written(name) for name in names) + b"\n"
             yield header
             self._head = len(header)
             left, end, quoted = self._tape.size - file.tell(), b"," * len(names) + b"\n", 0
@@ -173,7 +173,7 @@ class Sheet:
             return b""
 
     def _header(self) -> bytes:
-        return b",".join(map(_text, (*self._leads, *self._columns))) + b"\n"
+        return b",".join(map(written, (*self._leads, *self._columns))) + b"\n"
 
     def _line(self, lead: bytes, cells: Mapping[str, Plain]) -> bytes:
         names = tuple(cells)
@@ -212,17 +212,17 @@ def cell(value: Plain) -> bytes:
     if isinstance(value, float) and (value != value or value in (NONFINITE["inf"], NONFINITE["-inf"])):
         return repr(float(value)).encode()
     if isinstance(value, str):
-        return value.encode() if value in NONFINITE else _text(value)
+        return value.encode() if value in NONFINITE else written(value)
     try:
         found = _encode(value)
     except ValueError:  # an int beyond what `str` converts
-        return format(Decimal(value), "f").encode() if isinstance(value, int) else _text(values.text(value))
+        return format(Decimal(value), "f").encode() if isinstance(value, int) else written(values.text(value))
     except (TypeError, OverflowError):
-        return _text(values.text(value))
-    return found if type(value) in _NUMBERS else _text(found.decode())
+        return written(values.text(value))
+    return found if type(value) in _NUMBERS else written(found.decode())
 
 
-def _text(text: str) -> bytes:
+def written(text: str) -> bytes:
     """Text as RFC 4180 has it, with an apostrophe before what a spreadsheet would take for a formula."""
     if text.startswith(_FORMULA):
         text = "'" + text

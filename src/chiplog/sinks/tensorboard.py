@@ -31,17 +31,25 @@ LARGEST = 4 << 20  # bytes of a picture; its CRC is counted in Python, beside th
 _MOST = 1e300
 
 
-def open_sink(identity: Identity, environ: Mapping[str, str], *, dir: str | None = None) -> Tensorboard:  # noqa: ARG001
-    """`dir` is a log directory of several runs, in which this one has a folder of its own."""
-    folder = identity.files / "tensorboard" if dir is None else Path(dir).expanduser().absolute() / identity.id
-    return Tensorboard(folder, identity.dir)
+def open_sink(
+    identity: Identity,
+    environ: Mapping[str, str],  # noqa: ARG001
+    *,
+    dir: str | None = None,
+    folder: str | None = None,
+) -> Tensorboard:
+    """`dir` is a log directory of several runs, where this one has a folder; `folder` is one where it has a file."""
+    if folder is not None:
+        return Tensorboard(Path(folder).expanduser().absolute(), identity.dir, f"{FILE}.{identity.id}")
+    place = identity.files / "tensorboard" if dir is None else Path(dir).expanduser().absolute() / identity.id
+    return Tensorboard(place, identity.dir)
 
 
 class Tensorboard:
     """One event file in a folder; pictures are read from the run's directory. An empty state is an empty file."""
 
-    def __init__(self, folder: Path, run: Path) -> None:
-        self.path = folder / FILE
+    def __init__(self, folder: Path, run: Path, name: str = FILE) -> None:
+        self.path = folder / name
         self._run = run
         self._tape = Tape(self.path)
         self._tags = tfevents.Tags()

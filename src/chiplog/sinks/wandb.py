@@ -53,6 +53,7 @@ def open_sink(
     identity: Identity,
     environ: Mapping[str, str],
     *,
+    id: str | None = None,
     project: str | None = None,
     entity: str | None = None,
     group: str | None = None,
@@ -63,7 +64,8 @@ def open_sink(
     mode: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Wandb:
-    """`settings` are of W&B's own (`wandb.Settings`), and go over ours."""
+    """`id` is that of a run at W&B to go on with, which may have rows of others. `settings` are of W&B's own
+    (`wandb.Settings`), and go over ours."""
     about = {
         "entity": entity,
         "group": group,
@@ -76,6 +78,7 @@ def open_sink(
         identity,
         environ,
         mode=_mode(mode, environ),
+        adopted=id,
         project=project,
         about={key: value for key, value in about.items() if value is not None},
         settings={**SETTINGS, **(settings or {})},
@@ -93,6 +96,7 @@ class Wandb:
         environ: Mapping[str, str],
         *,
         mode: str,
+        adopted: str | None = None,
         project: str | None,
         about: Mapping[str, Any],
         settings: Mapping[str, Any],
@@ -103,7 +107,9 @@ class Wandb:
         self.native: Any = None
         self._proof: Proof | None = None
         self._tables: dict[str, Any] = {}
-        self._id = identity.id
+        self._first_id = self._id = adopted or identity.id
+        self._adopted = adopted is not None
+        self._foreign = 0  # rows that an adopted run had before
         # Where the records that were accepted end, and how far the SDK has been given them: more, when a batch failed.
         self._records = self._rows = 0
         self._given_records = self._given_rows = 0
@@ -125,14 +131,16 @@ class Wandb:
         self._finish(1)
 
     def state(self) -> dict[str, Plain]:
-        return {"where": self._where, "id": self._id, "rows": self._rows, "records": self._records}
+        own = {"where": self._where, "id": self._id, "rows": self._rows, "records": self._records}
+        return {**own, "foreign": self._foreign} if self._foreign else own
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """What was for a file, or for another server, has not been sent to this one."""
         if state.get("where", self._where) != self._where:
             raise Anew(f"the run was sent to {state['where'] or 'W&B'} so far")
-        self._id = state.get("id", self._identity.id)
+        self._id = state.get("id", self._first_id)
         self._rows, self._records = state.get("rows", 0), state.get("records", 0)
+        self._foreign = state.get("foreign", 0)
 
     # -- giving ----------------------------------------------------------------------------------------------------
 
@@ -218,13 +226,15 @@ class Wandb:
             except wandb.Error as error:
                 if "previously created and deleted" not in str(error):
                     raise
-                self._id = _next(self._id, self._identity.id)
-                notes.say(f"W&B has deleted run {self._identity.id}; it goes on there as {self._id}")
+                self._id, self._foreign = _next(self._id, self._first_id), 0
+                notes.say(f"W&B has deleted run {self._first_id}; it goes on there as {self._id}")
         run.define_metric("step", hidden=True)
         run.define_metric("*", step_metric="step")
         self._tables.clear()
         self._proof = Proof(run)
-        there = run.starting_step
+        if self._adopted and not self._rows:
+            self._foreign = run.starting_step
+        there = run.starting_step - self._foreign
         if there < self._rows:  # a new file, or a run that was deleted: it has none of those before
             self._rows = there
         self._given_rows, self._given_records = there, self._records
@@ -235,7 +245,7 @@ class Wandb:
         if self.native is None or self._proof is None:
             return
         seen, since, pause = "", time.monotonic(), 0.05
-        while (missing := self._proof.missing(self._given_rows, ending)) is not None:
+        while (missing := self._proof.missing(self._foreign + self._given_rows, ending)) is not None:
             if missing != seen:
                 seen, since = missing, time.monotonic()
             elif time.monotonic() - since > PATIENCE:

@@ -50,7 +50,11 @@ def _values(record: AnyRecord, run: Path, table: Any) -> dict[str, Any]:
         return {name(record.name): picture(record, run)} if record.media.startswith("image/") else {}
     found: dict[str, Any] = {name(key): number(value) for key, value in outward(record).items()}
     if isinstance(record, Event) and record.name == "allocator" and (shares := allocated(record.data)):
-        found["allocations"] = _page(pie({key[10:-4]: value for key, value in shares.items()}))
+        found["allocations"] = _page(pie({key[10:-4]: value for key, value in shares.items()}, "MiB"))
+    if isinstance(record, Event) and record.name == "sol":
+        found["ops"] = _page(
+            pie({key[6:]: value / 1e6 for key, value in found.items() if key[:6] == "flops/"}, "MFLOP")
+        )
     return found
 
 
@@ -122,7 +126,7 @@ def artifact(record: File, identity: Identity) -> Any:
     return made
 
 
-def pie(shares: Mapping[str, float]) -> str:
+def pie(shares: Mapping[str, float], unit: str) -> str:
     """A pie chart as SVG, with a legend; the largest first."""
     ordered = sorted(((key, value) for key, value in shares.items() if value > 0), key=lambda item: -item[1])
     total = sum(value for _, value in ordered) or 1.0
@@ -131,7 +135,7 @@ def pie(shares: Mapping[str, float]) -> str:
         colour, share = COLOURS[index % len(COLOURS)], value / total
         drawn.append(f"<path fill='{colour}' d='{_slice(at, share)}'/>")
         y = 20 + 22 * index
-        label = f"{html.escape(sayable(key))}  {value:,.1f} MiB, {share:.1%}"
+        label = f"{html.escape(sayable(key))}  {value:,.1f} {unit}, {share:.1%}"
         drawn.append(f"<rect x='240' y='{y - 12}' width='14' height='14' fill='{colour}'/>")
         drawn.append(f"<text x='262' y='{y}'>{label}</text>")
         at += share

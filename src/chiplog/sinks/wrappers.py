@@ -216,8 +216,8 @@ class Calls:
 
     def _at(self, record: Known) -> int | float | None:
         """The step of a record; where it has none, the newest."""
-        step: int | float | None = getattr(record, "step", None)
-        return step if step is not None and _is_finite(step) else self._step
+        step = getattr(record, "step", None)  # of spans there are many
+        return step if isinstance(step, (int, float)) and _is_finite(step) else self._step
 
     def _path(self, record: File) -> str:
         return str(self._dir / record.path)

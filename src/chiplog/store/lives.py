@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chiplog.metrics.goodput import Life
+from chiplog.metrics.goodput import Floats, Life
 from chiplog.store.spans import Span
 from chiplog.store.state import AttemptState
 
 if TYPE_CHECKING:
     from chiplog.store.frame import Frame
+    from chiplog.store.series import Series
 
-LENGTH, WAIT = "train/step_time_sec", "train/data_time_sec"
+LENGTH, WAIT, STEPS = "train/step_time_sec", "train/data_time_sec", "train/interval_steps"
 # Spans that say what a run does when it does not train.
 KINDS = {
     "compile": "compile",
@@ -44,12 +45,11 @@ def _life(frame: Frame, attempt: AttemptState, spans: Sequence[Span], now: int) 
     }.get(attempt.attempt, series.seqs[:0])  # fmt: skip
     ends = (series.times.astype(np.int64) - start) / 1e9
     if name == LENGTH:
-        lengths = np.where(np.isfinite(series.values), series.values, 0.0)
+        lengths, waits = _lengths(frame, attempt, series, ends)
     else:  # from one row to the next; how long the first one took, nobody knows
-        lengths = np.diff(ends, prepend=ends[:1])
+        lengths, waits = np.diff(ends, prepend=ends[:1]), np.zeros(len(ends))
         if len(lengths) > 1:
             lengths[0] = min(float(np.median(lengths[1:])), float(ends[0]))
-    waits = _aligned(frame, attempt, series.seqs) if name == LENGTH else np.zeros(len(ends))
     return Life(
         start / 1e9,
         end / 1e9,
@@ -72,16 +72,24 @@ def _clock(frame: Frame) -> str:
     return max(training, key=lambda name: len(frame.series(name)), default="")
 
 
-def _aligned(frame: Frame, attempt: AttemptState, seqs: np.ndarray) -> np.ndarray:
-    """The waits for data of the rows with these numbers; none where it was not logged."""
-    waits = np.zeros(len(seqs))
-    series = frame.series(WAIT, attempt.rank, attempt.attempt)
-    if len(series) and len(seqs):
-        at = np.searchsorted(seqs, series.seqs)
-        inside = at < len(seqs)
-        match = inside & (seqs[np.minimum(at, len(seqs) - 1)] == series.seqs)
-        waits[at[match]] = np.nan_to_num(series.values[match])
-    return waits
+def _lengths(frame: Frame, attempt: AttemptState, series: Series, ends: Floats) -> tuple[Floats, Floats]:
+    """How long the steps of each row took, and waited for data; a row may stand for several steps."""
+
+    def beside(name: str, instead: Floats) -> Floats:
+        found = frame.series(name, attempt.rank, attempt.attempt)
+        values = instead.copy()
+        if len(found) and len(series):
+            at = np.minimum(np.searchsorted(series.seqs, found.seqs), len(series) - 1)
+            match = (series.seqs[at] == found.seqs) & np.isfinite(found.values)
+            values[at[match]] = found.values[match]
+        return values
+
+    each = beside(f"{LENGTH}/mean", np.where(np.isfinite(series.values), series.values, 0.0))
+    between = np.diff(series.steps.astype(np.float64), prepend=series.steps[:1] - 1.0)
+    steps = beside(STEPS, np.where(between >= 1, between, 1.0))
+    waits = beside(f"{WAIT}/mean", beside(WAIT, np.zeros(len(series))))
+    lengths = np.minimum(each * steps, np.maximum(np.diff(ends, prepend=0.0), each))
+    return lengths, np.minimum(waits * steps, lengths)
 
 
 def _others(spans: Sequence[Span], rank: int, start: int, end: int) -> Iterator[tuple[str, float, float]]:

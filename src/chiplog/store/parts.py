@@ -11,7 +11,7 @@ other readers do not look. What does not match is `Broken`, and the segment is r
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,7 @@ from chiplog.store.spans import Span, expand
 KINDS = ("clock", "spans", "rows", "points")  # points is published last: where it is, the others are
 OWN_GROUP = 16_384  # points from which a name has row groups of its own
 GROUP = 1 << 20  # rows to a row group at most
+PAGE = 64  # rows of a table that are read at a time; a row may be a MiB
 _MAGIC = b"PAR1"
 _SEAL = 4  # bytes: the CRC-32 of what stands behind it
 
@@ -59,6 +60,8 @@ _SPANS = pa.schema(
         ("step", pa.float64()),
         ("tags", pa.string()),
         ("failed", pa.bool_()),
+        ("kind", pa.string()),
+        ("error", pa.string()),
     ]
 )
 
@@ -99,7 +102,7 @@ class Part:
 
     def __init__(self, run: Path, segment: Segment) -> None:
         self._stem = run / layout.PARTS / segment.stem
-        self._rank = segment.rank
+        self._segment = segment
         with self._reading():
             self._points = self._open("points")
             self.about = msgspec.json.decode(self._points.schema_arrow.metadata[b"chiplog"], type=About)
@@ -153,10 +156,35 @@ class Part:
                 table = table.filter(pc.equal(table["kind"], kind))
             return [records.decode(line.encode()) for line in table["record"].to_pylist()]
 
+    def table(self, name: str) -> Iterator[AnyRecord]:
+        """The records of a table, a few at a time."""
+        with self._reading():
+            batches = self._open("rows").iter_batches(PAGE, columns=["kind", "name", "record"])
+            first = next(batches, None)
+        return self._table(name, first, batches)
+
+    def _table(self, name: str, batch: Any, batches: Iterator[Any]) -> Iterator[AnyRecord]:
+        while batch is not None:
+            mine = pc.and_(pc.equal(batch["kind"], "table"), pc.equal(batch["name"], name))
+            for line in batch.filter(mine)["record"].to_pylist():
+                yield records.decode(line.encode())
+            with self._reading():
+                batch = next(batches, None)
+
     def spans(self) -> list[Span]:
         with self._reading():
             rows = self._open("spans").read().to_pylist()
-            return [Span(rank=self._rank, tags=msgspec.json.decode(row.pop("tags") or "{}"), **row) for row in rows]
+            return [
+                Span(
+                    rank=self._segment.rank,
+                    attempt=self._segment.attempt,
+                    tags=msgspec.json.decode(row.pop("tags") or "{}"),
+                    kind=row.pop("kind", None) or "",  # older parts have neither
+                    error=row.pop("error", None) or "",
+                    **row,
+                )
+                for row in rows
+            ]
 
     def verify(self) -> None:
         """Read every byte of it; raises `Broken` if one is not as it was written."""
@@ -206,7 +234,7 @@ def compact(run: Path, segment: Segment) -> bool:
         count += 1
         first, last, last_seq = min(first, record.time), max(last, record.time), max(last_seq, record.seq)
         if isinstance(record, records.Spans):
-            spans += expand(record, segment.rank)
+            spans += expand(record, segment.rank, segment.attempt)
         elif not isinstance(record, records.Step):
             rows.append(record)
     about = About(
@@ -224,7 +252,7 @@ def compact(run: Path, segment: Segment) -> bool:
     )
     tables = {
         "clock": _clock(columns),
-        "spans": _spans(spans),
+        "spans": spans_table(spans),
         "rows": _rows(rows),
     }
     groups = list(_points(columns, about))
@@ -347,7 +375,7 @@ def _rows(rows: list[AnyRecord]) -> pa.Table:
     )
 
 
-def _step(record: AnyRecord) -> float | None:
+def _step(record: AnyRecord | Span) -> float | None:
     step = getattr(record, "step", None)
     try:
         return None if step is None else float(step)
@@ -355,25 +383,19 @@ def _step(record: AnyRecord) -> float | None:
         return None
 
 
-def _spans(spans: list[Span]) -> pa.Table:
-    spans.sort(key=lambda span: span.start)
-    return pa.Table.from_pylist(
-        [
-            {
-                "id": span.id,
-                "parent": span.parent,
-                "name": span.name,
-                "thread": span.thread,
-                "start": span.start,
-                "duration": span.duration,
-                "step": None if span.step is None else float(span.step),
-                "tags": msgspec.json.encode(span.tags).decode() if span.tags else None,
-                "failed": span.failed,
-            }
-            for span in spans
-        ],
-        _SPANS,
-    )
+def spans_table(spans: Sequence[Span], *, whose: bool = False) -> pa.Table:
+    """Spans in columns, by their start; with the rank and the attempt they are of, where asked."""
+    ordered = sorted(spans, key=lambda span: span.start)
+    columns: dict[str, list[Any]] = {name: [getattr(span, name) for span in ordered] for name in _SPANS.names}
+    columns["step"] = [_step(span) for span in ordered]
+    columns["tags"] = [msgspec.json.encode(span.tags).decode() if span.tags else None for span in ordered]
+    columns["kind"] = [span.kind or None for span in ordered]
+    columns["error"] = [span.error or None for span in ordered]
+    table = pa.table(columns, _SPANS)
+    if whose:
+        for name in ("rank", "attempt"):
+            table = table.append_column(name, pa.array([getattr(span, name) for span in ordered], pa.int64()))
+    return table
 
 
 def _publish(path: Path, groups: Iterable[pa.Table], about: About) -> None:
@@ -392,7 +414,7 @@ def _publish(path: Path, groups: Iterable[pa.Table], about: About) -> None:
             str(aside),
             schema,
             compression="zstd",
-            use_dictionary=[name for name in schema.names if name in ("name", "exact", "kind", "thread")],
+            use_dictionary=[name for name in schema.names if name in ("name", "exact", "kind", "thread", "error")],
             column_encoding=encodings,
             write_statistics=True,
             write_page_checksum=True,

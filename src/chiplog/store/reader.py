@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from chiplog.core import records
 from chiplog.core.errors import MissingPackage
 from chiplog.core.records import AnyRecord, Event
-from chiplog.store import layout, manifest
+from chiplog.store import layout, manifest, tables
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage, Scanner
-from chiplog.store.spans import Span, expand
+from chiplog.store.spans import Span, Spans, expand
 from chiplog.store.state import END, AttemptState, attempts, state_of
 from chiplog.store.tail import Tail, stream_key
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import xarray
 
     from chiplog.metrics.goodput import Ledger
+    from chiplog.metrics.waterfall import Share
     from chiplog.store.frame import Frame
     from chiplog.store.parts import Part
     from chiplog.store.series import Series
@@ -175,15 +176,26 @@ class Stored:
         by_hand = {key: value for event in self._events("summary") for key, value in event.data.items()}
         return {**{name: value for name, (_, value) in last.items()}, **by_hand}
 
-    def spans(self, name: str | None = None) -> list[Span]:
-        """Finished spans by their start."""
+    def spans(self, *names: str) -> Spans:
+        """Finished spans by their start, of all names or of these; see `Spans` for what they can be asked."""
         found: list[Span] = []
         for segment, known, scanner in self._pieces(lambda part: part.spans()):
             found += known
             for record in scanner.read():
                 if isinstance(record, records.Spans):
-                    found += expand(record, segment.rank)
-        return sorted((span for span in found if name in (None, span.name)), key=lambda span: span.start)
+                    found += expand(record, segment.rank, segment.attempt)
+        spans = Spans(found)
+        return spans.named(*names) if names else spans
+
+    def table(
+        self, name: str, *, where: tables.Where | None = None, offset: int = 0, limit: int | None = None
+    ) -> Iterator[tables.Row]:
+        """The rows of a table in the order they were appended, each with its `step`; read while you go through them.
+
+        `where` is a mapping of column to a value, several, or a function of it, or a function of the whole row;
+        `offset` and `limit` count the rows that match. A page near the beginning costs no more than its rows.
+        """
+        return tables.rows(self._appended(name), name, where=where, offset=offset, limit=limit)
 
     def names(self) -> list[str]:
         """The names of all series."""
@@ -208,6 +220,13 @@ class Stored:
             return ledger(
                 lives(frame, [one for one in self.attempts if one.rank == main], self.spans(), time.time_ns())
             )
+
+    def step_parts(self) -> list[Share]:
+        """The waterfall of a usual step of late: compute at peak, communication, data, host, and everything else."""
+        with self._look() as frame:
+            from chiplog.store.breakdown import usual_step
+
+            return usual_step(frame, self.spans().of(rank=self._main_rank() or 0))
 
     def to_arrow(self) -> pyarrow.Table:
         """All points of the default view: name, step, time, value, exact, rank, attempt."""
@@ -265,6 +284,19 @@ class Stored:
         known, scanner = self._ask(segment, lambda part: part.rows(kind))
         yield from known
         yield from scanner.read()
+
+    def _appended(self, name: str) -> Iterator[AnyRecord]:
+        """The records of a table, piece by piece; never a whole segment at once."""
+        for segment in sorted(layout.segments(self.path), key=lambda one: (one.attempt, one.rank, one.number)):
+            known, scanner = self._ask(segment, lambda part: part.table(name))
+            given: set[int] = set()
+            try:
+                for record in known:
+                    given.add(record.seq)
+                    yield record
+            except Exception:  # a page further on is broken; the segment has the rest
+                scanner = beyond(self.path, segment, None)
+            yield from (record for record in scanner.read() if record.seq not in given)
 
     def _events(self, name: str) -> Iterator[Event]:
         for record in self.records("event", rank=self._main_rank()):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chiplog.core.records import Number
 from chiplog.sinks.jsonl import line
-from chiplog.sinks.sheet import cell
+from chiplog.sinks.sheet import cell, written
 from chiplog.store import layout
 from chiplog.store.columns import EXACT, Floats, Ints, Steps
 from chiplog.store.reader import Stored
@@ -39,7 +39,7 @@ def to_csv(stored: Stored, out: BinaryIO, progress: Progress = ignore) -> None:
     names = sorted(stored.names())
     ranks = np.array(sorted({attempt.rank for attempt in stored.attempts}), np.int64)
     leads = ["step", "rank"][: 1 + (len(ranks) > 1)]
-    out.write(b",".join(cell(name) for name in (*leads, *names)) + b"\n")
+    out.write(b",".join(written(name) for name in (*leads, *names)) + b"\n")
     columns = [
         _Column(at, place, series)
         for at, name in enumerate(names, len(leads))

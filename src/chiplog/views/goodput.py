@@ -1,7 +1,8 @@
-"""Where the time of a run went, as a bar of text."""
+"""Where the time of a run went, and that of a step, as text."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chiplog.views import units
@@ -9,6 +10,7 @@ from chiplog.views.table import paint, wrap
 
 if TYPE_CHECKING:
     from chiplog.metrics.goodput import Ledger
+    from chiplog.metrics.waterfall import Share
 
 # The sign and the colour of a kind of time: told apart without colour too.
 LOOKS = {
@@ -39,3 +41,11 @@ def text(ledger: Ledger, *, width: int, colour: bool) -> str:
     ]
     head = f"{ledger.goodput:.1%} of {units.duration(ledger.wall)} went into steps that counted"
     return "\n".join(f"  {line}" for line in (head, bar, *wrap("   ".join(kinds), width - 2)))
+
+
+def fall(parts: Sequence[Share], *, width: int) -> str:
+    """A usual step in its parts, each with how it is known."""
+    step = sum(part.seconds for part in parts)
+    said = [f"{part.name} {units.duration(part.seconds)} ({part.seconds / step:.1%}, {part.source})" for part in parts]
+    lines = wrap(f"a usual step of {units.duration(step)}: " + "   ".join(said), width - 2)
+    return "\n".join(f"  {line}" for line in lines)

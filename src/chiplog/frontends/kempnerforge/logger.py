@@ -1,0 +1,99 @@
+"""The logger of rank 0: what goes well on stdout, warnings on stderr; and how numbers look in its lines."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chiplog.sinks.layouts import paint
+
+ROOT = "kempnerforge"
+DIM, CYAN, BOLD = "2", "36", "1"
+LEVELS = {"DEBUG": DIM, "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+
+
+def get_logger(name: str, rank_zero_only: bool = True) -> logging.Logger:
+    """The logger `kempnerforge.{name}`; with `rank_zero_only` the other ranks say nothing through it."""
+    root = logging.getLogger(ROOT)
+    if not any(isinstance(handler, _Terminal) for handler in root.handlers):
+        root.setLevel(logging.DEBUG)
+        root.propagate = False
+        root.addHandler(_Terminal())
+    logger = logging.getLogger(f"{ROOT}.{name}")
+    logger.removeFilter(_first_rank)
+    if rank_zero_only:
+        logger.addFilter(_first_rank)
+    return logger
+
+
+def format_metrics(step: int, metrics: Mapping[str, Any]) -> str:
+    """`[step 100] eval/loss=2.3400 | data/tokens=125k`."""
+    return line(step, ((name, format_number(value)) for name, value in metrics.items()))
+
+
+def line(step: int, pairs: Iterable[tuple[str, str]]) -> str:
+    """A step and its values, in colour on a terminal."""
+    colour = _is_coloured(sys.stdout)
+
+    def put(text: str, style: str) -> str:
+        return paint(text, style) if colour else text
+
+    cells = (f"{put(name, CYAN)}={put(value, BOLD)}" for name, value in pairs)
+    return f"{put(f'[step {step}]', DIM)} {' | '.join(cells)}"
+
+
+def format_number(value: Any) -> str:
+    """`125k` and `1.5M` for whole numbers, four decimals for others, an exponent for the very small and large."""
+    if not isinstance(value, (int, float)):
+        return str(value)
+    if value - value != 0:
+        return str(value)
+    if isinstance(value, int) or (value == int(value) and abs(value) >= 1000):
+        return _whole(int(value))
+    return f"{value:.2e}" if abs(value) < 0.01 or abs(value) >= 1e6 else f"{value:.4f}"
+
+
+_format_number = format_number  # the original's name
+
+
+def _whole(value: int) -> str:
+    for size, suffix in ((10**9, "B"), (10**6, "M")):
+        if abs(value) >= size:
+            return f"{value / size:.1f}{suffix}"
+    if abs(value) >= 1000:
+        return f"{value // 1000}k" if value % 1000 == 0 else f"{value / 1000:.1f}k"
+    return str(value)
+
+
+class _Terminal(logging.Handler):
+    """`[rank 0] INFO     …` on the stdout or stderr that there is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        stream = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
+        colour = _is_coloured(stream)
+        rank, level = f"[rank {_rank()}]", f"{record.levelname:<8}"
+        if colour:
+            rank, level = paint(rank, DIM), paint(level, LEVELS.get(record.levelname, ""))
+        try:
+            stream.write(f"{rank} {level} {self.format(record)}\n")
+            stream.flush()
+        except Exception:  # a closed or broken terminal is nobody's problem
+            pass
+
+
+def _first_rank(_: logging.LogRecord) -> bool:
+    return _rank() == "0"
+
+
+def _rank() -> str:
+    return os.environ.get("RANK", "0")
+
+
+def _is_coloured(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty()) and not os.environ.get("NO_COLOR")
+    except Exception:  # any object may stand for stdout
+        return False

@@ -1,0 +1,78 @@
+"""Memory of a GPU in GB of 1024³ bytes; zeros where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chiplog.frontends.kempnerforge.logger import get_logger
+from chiplog.runtime import device as device_
+from chiplog.runtime import memory
+
+GB = 1024**3
+STATS = ("allocated_gb", "peak_gb", "reserved_gb", "total_gb")
+NOTHING = (0.0, 0.0, 0.0, 0.0, 0.0)
+
+_logger = get_logger("metrics.memory")
+
+
+def get_memory_stats(device: int | None = 0) -> dict[str, float]:
+    """`allocated_gb`, `peak_gb` since the last reset, `reserved_gb`, `total_gb`."""
+    return dict(zip(STATS, get_memory(device), strict=False))
+
+
+def get_memory_utilization(device: int | None = 0) -> float:
+    """The peak as a share of the whole."""
+    return get_memory(device)[4]
+
+
+def get_memory(device: int | None = 0) -> tuple[float, float, float, float, float]:
+    """The four stats and the utilization, asked at once."""
+    found = memory.measure(device)
+    if found is None:
+        return NOTHING
+    bytes_ = (found.allocated, found.peak or 0, found.reserved or 0, found.total or 0)
+    allocated, peak, reserved, total = (one / GB for one in bytes_)
+    return allocated, peak, reserved, total, found.utilization or 0.0
+
+
+def format_memory_stats(device: int | None = 0) -> str:
+    """`GPU mem: 61.0GB allocated, 71.2GB peak, 75.0GB reserved / 80.0GB total (89%)`."""
+    allocated, peak, reserved, total, share = get_memory(device)
+    return (
+        f"GPU mem: {allocated:.1f}GB allocated, {peak:.1f}GB peak, {reserved:.1f}GB reserved / {total:.1f}GB total "
+        f"({share:.0%})"
+    )
+
+
+def reset_peak_memory(device: int | None = 0) -> None:
+    """Let the peak begin anew."""
+    memory.reset_peak(device)
+
+
+class DeviceMemoryMonitor:
+    """Reports a GPU's memory step by step, each with a peak of its own; and keeps one snapshot of the allocator."""
+
+    def __init__(
+        self, device: int = 0, snapshot_step: int | None = None, snapshot_dir: str = "memory_snapshots"
+    ) -> None:
+        self.device, self.snapshot_step, self.snapshot_dir = device, snapshot_step, snapshot_dir
+        self._taken = False
+
+    def report(self, step: int) -> dict[str, float]:
+        """What `get_memory_stats` says, with `mem_utilization`; afterwards the peak begins anew."""
+        stats = dict(zip((*STATS, "mem_utilization"), get_memory(self.device), strict=True))
+        _logger.info(f"[step {step}] {format_memory_stats(self.device)}")
+        if step == self.snapshot_step and not self._taken:
+            self._taken = self.capture_snapshot(step) is not None
+        reset_peak_memory(self.device)
+        return stats
+
+    def capture_snapshot(self, step: int) -> str | None:
+        """Keep the allocator's blocks in a file, for https://pytorch.org/memory_viz; its path, or None."""
+        path = Path(self.snapshot_dir) / f"snapshot_step_{step}_device_{self.device}.pickle"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return str(path) if device_.snapshot(path) else None
+        except Exception as error:
+            _logger.warning(f"no memory snapshot: {error}")
+            return None

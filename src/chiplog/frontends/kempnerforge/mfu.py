@@ -1,0 +1,52 @@
+"""Operations of a token and the share of the peak that is used, by the original's conventions.
+
+The whole square of attention counts, also where half of it is masked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chiplog.core import notes
+from chiplog.frontends.kempnerforge.logger import get_logger
+from chiplog.metrics import flops, hardware
+from chiplog.runtime import device as device_
+
+NO_GPU = 1.0  # what the original says without one
+BY_CAPABILITY = ((9, 989.0), (8, 312.0), (0, 100.0))  # and for a GPU it does not know
+
+_logger = get_logger("metrics.mfu")
+
+
+def estimate_model_flops_per_token(config: Any, seq_len: int | None = None) -> int:
+    """6 for each weight that a token meets, and 12 · layers · dim · length for attention."""
+    return flops.count(config, seq_len=seq_len, causal=False).model
+
+
+def compute_mfu(
+    config: Any,
+    tokens_per_sec: float,
+    num_gpus: int = 1,
+    gpu_peak_tflops: float | None = None,
+    seq_len: int | None = None,
+) -> float:
+    """As a fraction; `tokens_per_sec` is of all GPUs together. 0.0 where the peak is not known."""
+    if gpu_peak_tflops is None:
+        gpu_peak_tflops = get_gpu_peak_tflops()
+    return flops.mfu(estimate_model_flops_per_token(config, seq_len), tokens_per_sec, gpu_peak_tflops, num_gpus) or 0.0
+
+
+def get_gpu_peak_tflops(device: int | None = 0, *, compat: bool = False) -> float | None:
+    """Dense bf16 TFLOP/s of this GPU; None where there is none or nobody knows, which `compat` guesses as the
+    original did: 1.0 without a GPU, otherwise by compute capability, with a warning."""
+    name = device_.name(device)
+    peak = hardware.peak(name) if name else None
+    if peak is not None or not compat:
+        return peak
+    if name is None:
+        return NO_GPU
+    major = (device_.capability(device) or (0, 0))[0]
+    guess = next(tflops for least, tflops in BY_CAPABILITY if major >= least)
+    if notes.first(f"kempnerforge peak {name}"):
+        _logger.warning(f"unknown GPU {name}: {guess:.0f} TFLOPS are assumed by its compute capability {major}.x")
+    return guess

@@ -1,0 +1,216 @@
+"""The tracker: timing, throughput, MFU, memory and averages of each step; a line and a row at the interval."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from chiplog.core import notes
+from chiplog.frontends.kempnerforge.backends import Outlet, TensorBoardBackend, WandBBackend
+from chiplog.frontends.kempnerforge.logger import format_metrics, get_logger, line
+from chiplog.frontends.kempnerforge.memory import get_memory
+from chiplog.frontends.kempnerforge.mfu import estimate_model_flops_per_token, get_gpu_peak_tflops
+from chiplog.metrics.flops import mfu
+from chiplog.metrics.smoothing import Averages
+from chiplog.metrics.throughput import rate
+from chiplog.runtime import ranks
+
+__all__ = ["MetricsTracker", "StepMetrics", "TensorBoardBackend", "WandBBackend"]
+
+SMOOTHED = ("loss", "tokens_per_sec", "mfu", "step_time")
+
+_logger = get_logger("metrics.tracker")
+
+
+@dataclass
+class StepMetrics:
+    """One step as it was measured, without smoothing."""
+
+    loss: float = 0.0
+    grad_norm: float = 0.0
+    lr: float = 0.0
+    tokens_per_sec: float = 0.0
+    mfu: float = 0.0
+    step_time_sec: float = 0.0
+    allocated_gb: float = 0.0
+    peak_gb: float = 0.0
+    reserved_gb: float = 0.0
+    total_gb: float = 0.0
+    mem_utilization: float = 0.0
+
+
+class MetricsTracker:
+    """Collects, smooths and reports; call `start_step` before and `end_step` after each training step.
+
+    Without a known peak MFU is 0.0; `compat=True` guesses as the original did.
+    """
+
+    def __init__(
+        self, config: Any, num_gpus: int = 1, gpu_peak_tflops: float | None = None, *, compat: bool = False
+    ) -> None:
+        self.metrics_config = config.metrics
+        self.model_config = config.model
+        self.seq_len = config.train.seq_len
+        self.num_gpus = num_gpus
+        self.gpu_peak_tflops = gpu_peak_tflops or get_gpu_peak_tflops(None, compat=compat)
+        self._job = config
+        self._averages = Averages(0.9, unbiased=False)
+        self._flops: int | None = None  # of a token; worked out once
+        self._started: float | None = None
+        self._outlet: Outlet | None = None
+        self._backends: list[Any] = []
+        self._initialized = False
+        self._first_rank: bool | None = None  # asked with the first row, when the ranks are set up
+
+    def init_backends(self, config: Any) -> None:
+        """Choose where to report, once, when the ranks are set up; nothing is begun before the first row."""
+        if self._initialized:
+            return
+        self._initialized = True
+        if not self._is_first_rank():
+            return
+        chosen = config.metrics
+        outlet = Outlet(chosen, wandb=chosen.enable_wandb, tensorboard=chosen.enable_tensorboard, about=_plain(config))
+        if chosen.enable_wandb:
+            self._backends.append(WandBBackend(chosen, outlet))
+        if chosen.enable_tensorboard:
+            self._backends.append(TensorBoardBackend(chosen, outlet))
+        self._outlet = outlet
+
+    _init_backends = init_backends
+
+    def start_step(self) -> None:
+        """Mark the beginning of a training step."""
+        self._started = perf_counter()
+
+    def end_step(self, step: int, loss: float, grad_norm: float, lr: float, tokens_in_step: int) -> StepMetrics | None:
+        """Mark the end of a step; its metrics when it is one to log (the first and every `log_interval`-th)."""
+        took = self._took()
+        speed = rate(tokens_in_step, took)
+        if self._flops is None:
+            self._flops = self._count()
+        share = mfu(self._flops, speed, self.gpu_peak_tflops, self.num_gpus) or 0.0
+        add = self._averages.add
+        add("loss", loss)
+        add("tokens_per_sec", speed)
+        add("mfu", share)
+        add("step_time", took)
+        if step != 1 and step % self.metrics_config.log_interval != 0:
+            return None
+        metrics = StepMetrics(loss, grad_norm, lr, speed, share, took, *get_memory(None))
+        if self._is_first_rank():
+            _logger.info(format_step(step, metrics))
+            self._report(self._row(metrics), step)
+        return metrics
+
+    def log_eval(self, metrics: Mapping[str, Any], step: int) -> None:
+        """Report metrics of any kind as they are, in a line and to all backends."""
+        if self._is_first_rank():
+            _logger.info(format_metrics(step, metrics))
+            self._report(metrics, step)
+
+    def close(self) -> None:
+        """Flush and close all backends."""
+        if self._outlet is not None:
+            self._outlet.close()
+        for backend in self._strangers():
+            self._ask(backend, "close")
+
+    @property
+    def nan_count(self) -> int:
+        """How many values could not be smoothed, because they were no numbers."""
+        return self._averages.nonfinite
+
+    @property
+    def _smoothed(self) -> dict[str, float]:
+        return {name: value for name in SMOOTHED if (value := self._averages.get(name)) is not None}
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps, so that the averages go on."""
+        return self._averages.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._averages.restore(state)
+
+    def _took(self) -> float:
+        started, self._started = self._started, None
+        if started is None:
+            if notes.first(f"kempnerforge start {id(self)}"):
+                _logger.warning("end_step() without start_step(): the step has no time")
+            return 0.0
+        return perf_counter() - started
+
+    def _count(self) -> int:
+        try:
+            return estimate_model_flops_per_token(self.model_config, self.seq_len)
+        except Exception as error:  # a model that the formula does not fit must not stop its training
+            _logger.warning(f"there is no MFU: {error}")
+            return 0
+
+    def _row(self, metrics: StepMetrics) -> dict[str, float]:
+        row = {
+            "train/loss": metrics.loss,
+            "train/grad_norm": metrics.grad_norm,
+            "train/lr": metrics.lr,
+            "train/tokens_per_sec": metrics.tokens_per_sec,
+            "train/mfu": metrics.mfu,
+            "train/step_time_sec": metrics.step_time_sec,
+            "gpu/allocated_gb": metrics.allocated_gb,
+            "gpu/peak_gb": metrics.peak_gb,
+            "gpu/reserved_gb": metrics.reserved_gb,
+            "gpu/mem_utilization": metrics.mem_utilization,
+        }
+        return row | {f"smoothed/{name}": value for name, value in self._smoothed.items()}
+
+    def _report(self, metrics: Mapping[str, Any], step: int) -> None:
+        if self._outlet is None:
+            self._outlet = Outlet(self.metrics_config, about=_plain(self._job))
+        self._outlet.log(metrics, step)
+        for backend in self._strangers():
+            self._ask(backend, "log", metrics, step=step)
+
+    def _strangers(self) -> list[Any]:
+        """Backends that somebody else has put beside ours."""
+        return [one for one in self._backends if getattr(one, "_outlet", None) is not self._outlet]
+
+    def _ask(self, backend: Any, method: str, *args: Any, **kwargs: Any) -> None:
+        try:
+            getattr(backend, method)(*args, **kwargs)
+        except Exception as error:
+            if notes.first(f"kempnerforge backend {id(backend)}"):
+                _logger.warning(f"{type(backend).__name__} fails: {error}; training goes on")
+
+    def _is_first_rank(self) -> bool:
+        if self._first_rank is None:
+            self._first_rank = ranks.detect(os.environ).rank == 0
+        return self._first_rank
+
+
+def format_step(step: int, metrics: StepMetrics) -> str:
+    """The line of a step."""
+    return line(
+        step,
+        (
+            ("loss", f"{metrics.loss:.4f}"),
+            ("lr", f"{metrics.lr:.2e}"),
+            ("grad_norm", f"{metrics.grad_norm:.3f}"),
+            ("tok/s", f"{metrics.tokens_per_sec:,.0f}"),
+            ("mfu", f"{metrics.mfu:.1%}"),
+            ("mem", f"{metrics.peak_gb:.1f}/{metrics.total_gb:.0f}GB"),
+            ("step_time", f"{metrics.step_time_sec:.2f}s"),
+        ),
+    )
+
+
+def _plain(config: Any, depth: int = 8) -> Any:
+    """A config of objects as mappings; what lies too deep, as an object that knows its owner does, is left out."""
+    if depth == 0:
+        return None
+    if isinstance(config, Mapping):
+        return {str(name): _plain(value, depth - 1) for name, value in config.items()}
+    if isinstance(config, (list, tuple)):
+        return [_plain(value, depth - 1) for value in config]
+    return _plain(vars(config), depth) if hasattr(config, "__dict__") and not callable(config) else config

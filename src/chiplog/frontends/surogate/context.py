@@ -1,0 +1,108 @@
+"""`training_logger_context`: a logger from a config, with the backends that it reports to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from chiplog.core.errors import BadSetting, MissingPackage
+from chiplog.frontends.surogate.console import LogVerbosity
+from chiplog.frontends.surogate.logger import TrainingRunLogger
+
+TITLE = "Surogate"  # the project of W&B and the experiment of Aim where none is given
+LOG_FILE = "training.json"
+OUTPUT = "./output"
+NOT_OPTIONS = ("model_info", "model", "tokenizer")
+# The options of a backend, by the config's names for them.
+BACKENDS: dict[str, dict[str, str]] = {
+    "wandb": {"project": "wandb_project", "name": "wandb_name"},
+    "aim": {"experiment": "aim_experiment", "repo": "aim_repo", "name": "aim_name"},
+}
+_TITLES = {"wandb": {"project": TITLE}, "aim": {"experiment": TITLE}}
+
+
+@contextmanager
+def training_logger_context(
+    config: Any, extra_config: Mapping[str, Any] | None = None, **more: Any
+) -> Iterator[TrainingRunLogger]:
+    """A `TrainingRunLogger` by a config: a YAML file, a mapping, or an object with attributes.
+
+    `report_to` is one backend or a list: `wandb`, `aim`, or any other sink. The command line and all options are logged
+    at once; what is no plain value is logged as text.
+    """
+    settings = load(config)
+    logger = TrainingRunLogger(
+        log_file(settings),
+        more.pop("callback", None),
+        int(more.pop("verbosity", settings.get("verbosity") or LogVerbosity.DEFAULT)),
+        sinks=backends(settings),
+        name=settings.get("run_name"),
+        **more,
+    )
+    with logger:
+        logger.log_cmd(sys.argv)
+        logger.log_options(options({**settings, **(extra_config or {})}))
+        yield logger
+
+
+def load(config: Any) -> dict[str, Any]:
+    """A config as a mapping, wherever it comes from."""
+    if config is None:
+        return {}
+    if isinstance(config, Mapping):
+        return dict(config)
+    if isinstance(config, (str, Path)):
+        return _read(Path(config))
+    if hasattr(config, "__dict__"):
+        return {name: value for name, value in vars(config).items() if not name.startswith("_")}
+    raise BadSetting(f"a config is a YAML file, a mapping or an object with attributes, not {type(config).__name__}")
+
+
+def log_file(settings: Mapping[str, Any]) -> Path:
+    """`log_file`, or `training.json` in the output directory."""
+    return Path(settings.get("log_file") or Path(settings.get("output_dir") or OUTPUT) / LOG_FILE)
+
+
+def backends(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sinks of `report_to`, with their options."""
+    wanted = settings.get("report_to") or []
+    names = [part.strip() for part in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
+    found: dict[str, dict[str, Any]] = {}
+    for name in names:
+        if name in ("", "none"):
+            continue
+        given = {option: settings.get(key) for option, key in BACKENDS.get(name, {}).items()}
+        defaults = {**_TITLES.get(name, {}), **({"name": settings["run_name"]} if settings.get("run_name") else {})}
+        chosen = {**{key: value for key, value in defaults.items() if key in given}, **_without_none(given)}
+        found[name] = chosen
+    return found
+
+
+def options(settings: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
+    """A config as options: no models and tokenizers, nothing as an empty text, and what is no plain value as text."""
+    return {
+        str(name): "" if value is None else value if isinstance(value, (bool, int, float, str)) else str(value)
+        for name, value in settings.items()
+        if name not in NOT_OPTIONS
+    }
+
+
+def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingPackage("a YAML config needs the 'pyyaml' package: pip install 'chiplog[yaml]'") from error
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadSetting(f"the config {str(path)!r} cannot be read: {error}") from None
+    if not isinstance(found, Mapping):
+        raise BadSetting(f"the config {str(path)!r} is no mapping of options, but {type(found).__name__}")
+    return dict(found)

@@ -1,0 +1,14 @@
+"""Performance tracing: where the time of a step goes, on hosts and devices, as metrics and as pictures."""
+
+from chiplog.frontends.tunix.perf import experimental, export, metrics
+from chiplog.frontends.tunix.perf.metrics import MetricsT, PerfMetricsConfig, PerfMetricsOptions, PerfSpanQuery
+
+__all__ = [
+    "MetricsT",
+    "PerfMetricsConfig",
+    "PerfMetricsOptions",
+    "PerfSpanQuery",
+    "experimental",
+    "export",
+    "metrics",
+]

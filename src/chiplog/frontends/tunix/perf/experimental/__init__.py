@@ -1,0 +1,1 @@
+"""The second version of performance tracing: timelines of nested, tagged spans."""

@@ -1,0 +1,82 @@
+"""The second version's export: where the time of every step went as metrics, and the timelines as a trace file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chiplog.core import notes
+from chiplog.frontends.tunix.perf.experimental.tracer import Timeline
+from chiplog.frontends.tunix.perf.export import role_devices
+from chiplog.frontends.tunix.perf.recording import checked
+from chiplog.frontends.tunix.perf.writer import TraceWriter
+from chiplog.metrics import timing
+from chiplog.metrics.reducing import MetricsT
+from chiplog.store.spans import Span as Recorded
+
+
+class PerfMetricsExport:
+    """An exporter with its trace file, `perfetto_trace_v2_<unix time>.pb` in `trace_dir`."""
+
+    def __init__(
+        self,
+        *,
+        enable_trace_writer: bool = True,
+        trace_dir: str | None = None,
+        role_to_devices: Mapping[str, Any] | None = None,
+    ) -> None:
+        devices = {str(role): checked(those) for role, those in (role_to_devices or {}).items()}
+        self.writer = TraceWriter(trace_dir or None, "perfetto_trace_v2", devices) if enable_trace_writer else None
+        self._seen: dict[str, int] = {}  # how many spans of a timeline have been exported
+        self._closed = False
+
+    @classmethod
+    def from_cluster_config(
+        cls, cluster_config: Any, enable_trace_writer: bool = True, trace_dir: str | None = None
+    ) -> PerfMetricsExport:
+        """With the devices of a cluster's roles, which the trace is ordered by."""
+        return cls(
+            enable_trace_writer=enable_trace_writer, trace_dir=trace_dir, role_to_devices=role_devices(cluster_config)
+        )
+
+    def export_metrics(self, timelines: Mapping[str, Timeline]) -> MetricsT:
+        """What has come since the last call, as metrics under `perf/`; the file is written in the background."""
+        if self._closed:
+            notes.once(f"tunix closed {id(self)}", "a perf exporter was used after its shutdown; nothing is written")
+            return {}
+        spans = self._new(timelines)
+        if self.writer is not None:
+            self.writer.write(spans)
+        return {name: (value, None) for name, value in timing.times(spans).items()} if spans else {}
+
+    def flush(self, timelines: Mapping[str, Timeline]) -> None:
+        """Write what has come since, and have all of it in the file."""
+        if self.writer is not None and not self._closed:
+            self.writer.write(self._new(timelines))
+            self.writer.flush()
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Complete the file; what is exported later is not written."""
+        self._closed = True
+        if self.writer is not None:
+            self.writer.close(10.0 if wait else 0.0)
+
+    def __enter__(self) -> PerfMetricsExport:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def _new(self, timelines: Mapping[str, Timeline]) -> Sequence[Recorded]:
+        found: list[Recorded] = []
+        for name, timeline in timelines.items():
+            arrived, self._seen[name] = timeline.arrivals.since(self._seen.get(name, 0))
+            found += arrived
+        return found
+
+
+def log_metric_export_fn(timelines: Mapping[str, Timeline]) -> MetricsT:
+    """Say what is on the timelines."""
+    for timeline in timelines.values():
+        notes.say(repr(timeline))
+    return {}

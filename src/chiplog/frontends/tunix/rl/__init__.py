@@ -1,0 +1,1 @@
+"""Reinforcement learning: a cluster's metrics and traces."""

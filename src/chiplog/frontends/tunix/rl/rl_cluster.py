@@ -1,0 +1,231 @@
+"""`RLCluster`: the metrics and traces of a reinforcement learning job around a loop of yours. It does not train.
+
+It owns one metrics logger for all roles, what the calls of a global step say, and the tracers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from chiplog.core import notes
+from chiplog.frontends.tunix.gathering import Gathering
+from chiplog.frontends.tunix.perf import trace, writer
+from chiplog.frontends.tunix.perf.config import create_perf_config
+from chiplog.frontends.tunix.perf.experimental import constants
+from chiplog.frontends.tunix.perf.experimental import tracer as trace_v2
+from chiplog.frontends.tunix.perf.export import GLOBAL_STEP, role_devices
+from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions
+from chiplog.frontends.tunix.perf.recording import Recording
+from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions, Mode, mode_of, split
+from chiplog.frontends.tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+from chiplog.metrics.buffer import Gathered
+from chiplog.metrics.reducing import MetricsT, Reducer
+from chiplog.metrics.rl import SAMPLES
+
+
+class Role(Enum):
+    """Who works on a mesh; the words do as well as keys of `role_to_mesh`."""
+
+    ACTOR = "actor"
+    CRITIC = "critic"
+    REFERENCE = "reference"
+    REWARD = "reward"
+    ROLLOUT = "rollout"
+
+
+class RLTrainingConfig(TrainingConfig):
+    """A `TrainingConfig` for several roles, with the options of performance tracing."""
+
+    def __init__(
+        self,
+        *,
+        actor_optimizer: Any = None,
+        critic_optimizer: Any = None,
+        metrics_logging_options: MetricsLoggerOptions | None = None,
+        perf_metrics_options: PerfMetricsOptions | Mapping[str, Any] | None = None,
+        **others: Any,
+    ) -> None:
+        super().__init__(
+            actor_optimizer=actor_optimizer,
+            critic_optimizer=critic_optimizer,
+            metrics_logging_options=metrics_logging_options,
+            perf_metrics_options=PerfMetricsOptions.of(perf_metrics_options),
+            **others,
+        )
+
+
+class ClusterConfig(SimpleNamespace):
+    """Which role works where, and how it is trained; arguments that mean nothing here are kept as attributes."""
+
+    def __init__(
+        self,
+        *,
+        role_to_mesh: Mapping[Any, Any] | None = None,
+        training_config: RLTrainingConfig | None = None,
+        rollout_config: Any = None,
+        **others: Any,
+    ) -> None:
+        super().__init__(
+            role_to_mesh=dict(role_to_mesh or {}),
+            training_config=training_config or RLTrainingConfig(),
+            rollout_config=rollout_config,
+            **others,
+        )
+
+
+class MetricsBuffer(msgspec.Struct, frozen=True):
+    """What a function given to `with_external_metrics_logger` gets of each step."""
+
+    global_steps: int
+    metrics: dict[str, tuple[list[Any], Reducer | None]]
+    mode: str = "train"
+
+
+class RLCluster:
+    """One logger, the trainers of actor and critic, and what is said about each global step."""
+
+    def __init__(
+        self,
+        *,
+        actor: Any = None,
+        critic: Any = None,
+        tokenizer: Any = None,
+        cluster_config: ClusterConfig,
+        perf_config: PerfMetricsConfig | None = None,
+        **others: Any,
+    ) -> None:
+        self.actor, self.critic, self.tokenizer = actor, critic, tokenizer
+        self.cluster_config, self.others = cluster_config, others
+        self.global_steps = 0
+        config = cluster_config.training_config
+        self.perf_config = perf_config or create_perf_config(cluster_config) or PerfMetricsConfig()
+        self.metrics_logger = MetricsLogger(config.metrics_logging_options)
+        self.metrics_logger.current_step = lambda: self.global_steps
+        self._external: Callable[[MetricsBuffer], Any] | None = None
+        self._gathering = Gathering(self.metrics_logger, self._bring)
+        self._complete = 0  # the global step before which nothing more is expected
+        self._recording: Recording | None = None
+        self.perf, self.perf_v2 = self._tracers()
+        self.actor_trainer = self._trainer("actor", actor, config.actor_optimizer)
+        self.critic_trainer = None if critic is None else self._trainer("critic", critic, config.critic_optimizer)
+
+    @contextmanager
+    def global_step(self) -> Iterator[int]:
+        """One global step: what is traced and said inside belongs to it; at its end its perf metrics are made.
+
+        A loop that counts `global_steps` itself calls `export_perf` when a step has ended.
+        """
+        if self.metrics_logger.run is not None:
+            self.metrics_logger.run.begin_step(self.global_steps)
+        elif self._recording is not None:
+            self._recording.tracer.step = self.global_steps
+        for trainer in (self.actor_trainer, self.critic_trainer):
+            if trainer is not None:
+                trainer.begin_step()
+        with self.perf.span_group(GLOBAL_STEP), self.perf_v2.span(GLOBAL_STEP, tags={"step": self.global_steps}):
+            yield self.global_steps
+        self.export_perf()
+        self.global_steps += 1
+
+    def export_perf(self) -> None:
+        """Have the export functions called, and say what they return about the current global step."""
+        for tracer in (self.perf, self.perf_v2):
+            if found := tracer.export():
+                self.buffer_metrics(found)
+
+    def buffer_metrics(self, metrics: MetricsT, mode: Mode | str = Mode.TRAIN) -> None:
+        """Say something about the current global step: `{name: (value, reducer or None)}`.
+
+        A step is logged when the first thing is said about a later one, or at the end.
+        """
+        self.buffer_metrics_async(metrics, mode, self.global_steps)
+
+    def buffer_metrics_async(self, metrics: MetricsT, mode: Mode | str = Mode.TRAIN, step: int | None = None) -> None:
+        """Say something about any global step, from any thread and in any order."""
+        current = self.global_steps
+        self._gathering.add(metrics, mode, current if step is None else step)
+        if current != self._complete:  # what comes late for an earlier step is kept together until the next one
+            self._complete = current
+            self._gathering.complete(before=current)
+
+    def with_external_metrics_logger(self, logger: Callable[[MetricsBuffer], Any]) -> RLCluster:
+        """Have a function called with all that was said about a step, as it came."""
+        self._external = logger
+        return self
+
+    def close(self) -> None:
+        """Log what is left, once, and close the logger."""
+        for trainer in (self.actor_trainer, self.critic_trainer):
+            if trainer is not None:
+                trainer.flush(self.metrics_logger.left())
+        self._end_traces()
+        self._gathering.flush(self.metrics_logger.left())
+        self.metrics_logger.close()
+        for export_fn in (self.perf_config.custom_export_fn, self.perf_config.custom_export_fn_v2):
+            writer.close(export_fn)
+
+    def __enter__(self) -> RLCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _tracers(self) -> tuple[trace.PerfTracer | trace.NoopTracer, trace_v2.PerfTracer | trace_v2.NoopTracer]:
+        """Both versions, on one recording; one that has no export function records nothing."""
+        first: trace.PerfTracer | trace.NoopTracer = trace.NoopTracer()
+        second: trace_v2.PerfTracer | trace_v2.NoopTracer = trace_v2.NoopTracer()
+        config = self.perf_config
+        if config.custom_export_fn is None and config.custom_export_fn_v2 is None:
+            return first, second
+        run = self.metrics_logger.run
+        recording = self._recording = Recording(run)
+        devices = list(dict.fromkeys(one for mesh in role_devices(self.cluster_config).values() for one in mesh))
+        if config.custom_export_fn is not None:
+            first = trace.PerfTracer(devices, config.custom_export_fn, recording=recording)
+        if config.custom_export_fn_v2 is not None:
+            second = trace_v2.PerfTracer(
+                devices,
+                config.custom_export_fn_v2,
+                concurrent_device_spans=constants.CONCURRENT,
+                recording=recording,
+            )
+        if run is not None:
+            run.before_finish(self._end_traces)
+        return first, second
+
+    def _end_traces(self) -> None:
+        """Wait for the devices, and complete the trace files."""
+        if self._recording is not None:
+            self._recording.settle(self.metrics_logger.left())
+        if isinstance(self.perf, trace.PerfTracer):
+            writer.flush(self.perf_config.custom_export_fn, trace.query(self.perf))
+        if isinstance(self.perf_v2, trace_v2.PerfTracer):
+            writer.flush(self.perf_config.custom_export_fn_v2, self.perf_v2.timelines)
+
+    def _trainer(self, role: str, model: Any, optimizer: Any) -> PeftTrainer:
+        config = copy.copy(self.cluster_config.training_config)
+        config.metrics_prefix = role
+        return PeftTrainer(model, optimizer, config, metrics_logger=self.metrics_logger)
+
+    def _bring(self, gathered: Gathered) -> None:
+        if gathered.row:
+            row = {split(name): value for name, value in gathered.row.items()}
+            self.metrics_logger.log_row(row, gathered.mode, int(gathered.step))
+        if gathered.samples and self.metrics_logger.run is not None:
+            samples = [{"mode": mode_of(gathered.mode), **one} for one in gathered.samples]
+            self.metrics_logger.run.table(SAMPLES, samples, step=gathered.step)
+        if self._external is not None:
+            try:
+                self._external(MetricsBuffer(int(gathered.step), gathered.calls, gathered.mode))
+            except Exception as error:
+                notes.once(f"tunix external {error}", f"the external metrics logger fails: {error!r}; training goes on")
+
+
+RLEngine = RLCluster  # what the original calls it by now

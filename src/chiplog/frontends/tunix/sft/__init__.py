@@ -1,0 +1,1 @@
+"""Supervised fine-tuning: the metrics logger, and a trainer's metrics."""

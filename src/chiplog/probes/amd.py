@@ -1,0 +1,163 @@
+"""AMD GPUs, through AMD SMI; the fields are those of NVIDIA's, where AMD has them.
+
+AMD's package cannot even be imported without its library, so that is done with the first sample, and a machine without
+it is one message.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from chiplog.core import notes
+from chiplog.core.texts import words
+from chiplog.probes.counters import Rates
+
+INTERVAL = 5.0  # s
+LIBRARY = "libamd_smi.so"
+MIB = 1 << 20
+UNKNOWN = "N/A"  # what AMD says for "not supported"
+
+
+def open_probe(environ: Mapping[str, str], *, interval: float = INTERVAL, gpus: Sequence[int] | None = None) -> Amd:
+    """`gpus` are the places in AMD SMI's list; without them all."""
+    return Amd(interval, gpus=gpus, rocm=environ.get("ROCM_HOME") or environ.get("ROCM_PATH") or "/opt/rocm")
+
+
+class Amd:
+    """A probe: one event `gpu` a GPU and sample, and `gpu-model` once each."""
+
+    name = "gpu"
+
+    def __init__(
+        self, interval: float = INTERVAL, *, gpus: Sequence[int] | None = None, rocm: str = "/opt/rocm"
+    ) -> None:
+        if not interval > 0:
+            raise ValueError(f"interval is seconds between two samples, not {interval!r}")
+        self.interval = interval
+        self._wanted = None if gpus is None else frozenset(gpus)
+        self._rocm = rocm
+        self._smi: Any = None
+        self._gpus: dict[int, Any] = {}
+        self._rates: dict[int, Rates] = {}
+        self._energy: dict[int, float] = {}
+
+    def first(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        self._begin()
+        for index in self._gpus:
+            yield "gpu-model", self._model(index)
+
+    def sample(self) -> list[dict[str, Any]]:
+        self._begin()
+        now = time.monotonic()
+        found = []
+        for index in self._gpus:
+            fields = self._fields(index, now)
+            if not fields:
+                notes.once(f"gpu {index} silent", f"GPU {index} answers no question; it is left out until it does")
+            else:
+                found.append({"id": index, **fields})
+        return found
+
+    def close(self) -> None:
+        smi, self._smi = self._smi, None
+        if smi is not None:
+            smi.amdsmi_shut_down()
+
+    def _begin(self) -> None:
+        if self._smi is not None:
+            return
+        _load(self._rocm)
+        smi = import_module("amdsmi")
+        smi.amdsmi_init()
+        self._smi = smi
+        handles = dict(enumerate(smi.amdsmi_get_processor_handles()))
+        self._gpus = {index: one for index, one in handles.items() if self._wanted is None or index in self._wanted}
+        self._rates = {index: Rates() for index in self._gpus}
+
+    def _fields(self, index: int, now: float) -> dict[str, Any]:
+        smi, handle = self._smi, self._gpus[index]
+        kind, metric = smi.AmdSmiTemperatureType, smi.AmdSmiTemperatureMetric
+        clock = self._ask(smi.amdsmi_get_clock_info, handle, smi.AmdSmiClkType.GFX)
+        activity = self._ask(smi.amdsmi_get_gpu_activity, handle)
+        power = self._ask(smi.amdsmi_get_power_info, handle)
+        memory = self._ask(smi.amdsmi_get_gpu_vram_usage, handle)
+        energy = self._ask(smi.amdsmi_get_energy_count, handle)
+        errors = self._ask(smi.amdsmi_get_gpu_total_ecc_count, handle)
+        fan = self._value(smi.amdsmi_get_gpu_fan_speed, handle, 0)
+        most = self._value(smi.amdsmi_get_gpu_fan_speed_max, handle, 0)
+        fields = {
+            "clock": clock.get("clk"),
+            "max_clock": clock.get("max_clk"),
+            "power": _first(power, "current_socket_power", "average_socket_power", scale=1000),  # W as mW
+            "power_limit": _limit(power.get("power_limit")),
+            "temperature": self._value(smi.amdsmi_get_temp_metric, handle, kind.HOTSPOT, metric.CURRENT),
+            "temp_slowdown": self._value(smi.amdsmi_get_temp_metric, handle, kind.HOTSPOT, metric.CRITICAL),
+            "gpu_util": activity.get("gfx_activity"),
+            "mem_util": activity.get("umc_activity"),
+            "dram_free": (memory["vram_total"] - memory["vram_used"]) * MIB if memory else None,
+            "dram_total": memory["vram_total"] * MIB if memory else None,
+            "fan": round(100 * fan / most) if fan is not None and most else None,
+            "ecc_corrected": errors.get("correctable_count"),
+            "ecc_uncorrected": errors.get("uncorrectable_count"),
+        }
+        if energy:
+            used = energy["energy_accumulator"] * energy["counter_resolution"] / 1e3  # µJ as mJ
+            fields["energy"] = used - self._energy.setdefault(index, used)
+            if (average := self._rates[index].per_second(now, {"energy": used}).get("energy")) is not None:
+                fields["power"] = round(average)
+        return {name: value for name, value in fields.items() if value is not None and value != UNKNOWN}
+
+    def _model(self, index: int) -> dict[str, Any]:
+        smi, handle = self._smi, self._gpus[index]
+        about = self._ask(smi.amdsmi_get_gpu_asic_info, handle)
+        memory = self._ask(smi.amdsmi_get_gpu_vram_usage, handle)
+        fields = {
+            "id": index,
+            "name": about.get("market_name"),
+            "sm_count": about.get("num_compute_units"),
+            "memory": memory["vram_total"] * MIB if memory else None,
+            "free": (memory["vram_total"] - memory["vram_used"]) * MIB if memory else None,
+            "uuid": self._value(smi.amdsmi_get_gpu_device_uuid, handle),
+            "architecture": about.get("target_graphics_version"),
+        }
+        return {name: value for name, value in fields.items() if value is not None and value != UNKNOWN}
+
+    def _ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """The known answers of a question that has several."""
+        answer = self._value(question, *arguments)
+        return {name: value for name, value in answer.items() if value != UNKNOWN} if answer else {}
+
+    def _value(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return question(*arguments)
+        except self._smi.AmdSmiException:
+            return None
+
+
+def _first(answers: Mapping[str, Any], *names: str, scale: float = 1.0) -> int | None:
+    """The first of these that is known and not zero, which is how older cards say that they do not know."""
+    return next((round(answers[name] * scale) for name in names if answers.get(name)), None)
+
+
+def _limit(limit: int | None) -> int | None:
+    """A power limit in mW: documented in W, and handed on in the kernel's µW by some releases; no card is near both."""
+    if not limit:
+        return None
+    return limit * 1000 if limit < 100_000 else round(limit / 1000)
+
+
+def _load(rocm: str) -> None:
+    """Fails where AMD's package would print and then fail for want of its library."""
+    tried = []
+    for place in (str(Path(rocm) / "lib" / LIBRARY), LIBRARY):
+        try:
+            ctypes.CDLL(place)
+            return
+        except OSError as error:
+            tried.append(words(error))
+    raise OSError(f"AMD's library {LIBRARY} cannot be loaded: {'; '.join(tried)}")

@@ -1,0 +1,74 @@
+"""The machine itself, through psutil: processors, memory, disks and network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import psutil
+
+from chiplog.probes.counters import Rates
+
+INTERVAL = 5.0  # s
+
+
+def open_probe(environ: Mapping[str, str], *, interval: float = INTERVAL, path: str = ".") -> Cpu:  # noqa: ARG001
+    """`path` is on the file system whose free space is told."""
+    return Cpu(interval, path=path)
+
+
+class Cpu:
+    """A probe: one event `host` a sample, with percent, bytes, and bytes a second; what cannot be asked is absent."""
+
+    name = "host"
+
+    def __init__(self, interval: float = INTERVAL, *, path: str = ".") -> None:
+        if not interval > 0:
+            raise ValueError(f"interval is seconds between two samples, not {interval!r}")
+        self.interval = interval
+        self._path = path
+        self._process = psutil.Process()
+        self._rates = Rates()
+        psutil.cpu_percent()  # each is about the time since the call before
+        self._process.cpu_percent()
+
+    def sample(self) -> list[dict[str, Any]]:
+        disk, network = _try(psutil.disk_io_counters), _try(psutil.net_io_counters)
+        counters = {} if disk is None else {"disk_read": disk.read_bytes, "disk_write": disk.write_bytes}
+        counters |= {} if network is None else {"rx": network.bytes_recv, "tx": network.bytes_sent}
+        rates = self._rates.per_second(time.monotonic(), counters)
+        memory, mine = _try(psutil.virtual_memory), _try(self._process.memory_info)
+        space = _try(lambda: psutil.disk_usage(self._path))
+        found = {
+            "cpu": {
+                "util": _try(psutil.cpu_percent),
+                "process": _try(self._process.cpu_percent),  # 100 is one processor
+                "threads": _try(self._process.num_threads),
+                "load": _try(lambda: psutil.getloadavg()[0]),
+            },
+            "ram": {
+                "used": memory and memory.total - memory.available,
+                "free": memory and memory.available,
+                "total": memory and memory.total,
+                "process": mine and mine.rss,
+            },
+            "disk": {
+                "read": rates.get("disk_read"),
+                "write": rates.get("disk_write"),
+                "free": space and space.free,
+            },
+            "network": {"rx": rates.get("rx"), "tx": rates.get("tx")},
+        }
+        known = {
+            group: {name: value for name, value in values.items() if value is not None}
+            for group, values in found.items()
+        }
+        return [{group: values for group, values in known.items() if values}]
+
+
+def _try(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except (psutil.Error, OSError, NotImplementedError, RuntimeError, AttributeError):
+        return None

@@ -1,0 +1,341 @@
+"""NVIDIA GPUs, through NVML.
+
+What a GPU or a driver does not support is absent, and not asked for again. A GPU that is lost is said once and left
+out; the others go on. Power is the energy used since the last sample by the time since then, so nothing between two
+samples is missed.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pynvml
+
+from chiplog.core import notes
+from chiplog.probes.counters import Rates
+
+INTERVAL = 5.0  # s
+SLOW = 1.0  # s for which limits, the fan, error counts and the links' rates stay as they are
+RETRY = 60.0  # s until a lost GPU is looked for again
+ALL_LINKS = 0xFFFFFFFF
+KIB = 1024
+
+_UNSUPPORTED = frozenset(
+    (
+        pynvml.NVML_ERROR_NOT_SUPPORTED,
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+        pynvml.NVML_ERROR_NO_PERMISSION,
+        pynvml.NVML_ERROR_INVALID_ARGUMENT,
+        pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+    )
+)
+# Why the clocks are down; of several, the first.
+_REASONS = (
+    (pynvml.nvmlClocksEventReasonSwPowerCap | pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown, "power cap"),
+    (
+        pynvml.nvmlClocksEventReasonSwThermalSlowdown
+        | pynvml.nvmlClocksEventReasonHwThermalSlowdown
+        | pynvml.nvmlClocksEventReasonHwSlowdown,
+        "thermal cap",
+    ),
+    (pynvml.nvmlClocksEventReasonGpuIdle, "idle"),
+)
+# CUDA cores of a multiprocessor by compute capability, NVIDIA's CUDA programming guide; NVML knows the cores only.
+_CORES = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
+_CORES_SINCE_86 = 128
+
+Handle = Any
+
+
+def open_probe(environ: Mapping[str, str], *, interval: float = INTERVAL, gpus: Sequence[int] | None = None) -> Nvidia:
+    """`gpus` are NVML's indices; without them those of `CUDA_VISIBLE_DEVICES`, or all."""
+    return Nvidia(interval, gpus=gpus, visible=environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+class Nvidia:
+    """A probe: one event `gpu` a GPU and sample, and `gpu-model` once each."""
+
+    name = "gpu"
+
+    def __init__(
+        self, interval: float = INTERVAL, *, gpus: Sequence[int] | None = None, visible: str | None = None
+    ) -> None:
+        if not interval > 0:
+            raise ValueError(f"interval is seconds between two samples, not {interval!r}")
+        self.interval = interval
+        self._wanted = None if gpus is None else frozenset(gpus)
+        self._visible = visible
+        self._gpus: list[_Gpu] = []
+        self._open = False
+
+    def first(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        self._begin()
+        for gpu in self._gpus:
+            try:
+                yield "gpu-model", gpu.model()
+            except pynvml.NVMLError as error:
+                self._lose(gpu, error, time.monotonic())
+
+    def sample(self) -> list[dict[str, Any]]:
+        self._begin()
+        now = time.monotonic()
+        found = []
+        for gpu in self._gpus:
+            if now < gpu.retry:
+                continue
+            try:
+                found.append(gpu.sample(now))
+            except pynvml.NVMLError as error:
+                found.append(self._lose(gpu, error, now))
+        if all(gpu.retry > now for gpu in self._gpus):
+            self.close()  # the driver may come back, and is then opened anew
+        return found
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            try:
+                pynvml.nvmlShutdown()
+            except pynvml.NVMLError:
+                pass  # a driver that has gone cannot be closed either
+
+    def _begin(self) -> None:
+        if self._open:
+            return
+        if self._gpus and time.monotonic() < min(gpu.retry for gpu in self._gpus):
+            return
+        pynvml.nvmlInit()
+        self._open = True
+        gpus = [_Gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        self._gpus = [gpu for gpu in gpus if self._is_mine(gpu)]
+
+    def _is_mine(self, gpu: _Gpu) -> bool:
+        if self._wanted is not None:
+            return gpu.index in self._wanted
+        if self._visible is None or "MIG-" in self._visible:
+            return True  # nothing is said about whole GPUs
+        names = [name.strip() for name in self._visible.split(",")]
+        return any(name == str(gpu.index) or (len(name) > 4 and gpu.uuid.startswith(name)) for name in names)
+
+    def _lose(self, gpu: _Gpu, error: Exception, now: float) -> dict[str, Any]:
+        gpu.retry = now + RETRY
+        notes.once(
+            f"gpu {gpu.index} lost",
+            f"GPU {gpu.index} does not answer ({error}); it is left out, and looked for again every {RETRY:.0f} s",
+        )
+        return {"id": gpu.index, "lost": True, "reason": str(error)}
+
+
+class _Reading(NamedTuple):
+    """One question to NVML: the names of its answers, and the ways to ask, the best one first."""
+
+    names: tuple[str, ...]
+    ways: tuple[Callable[[Handle], Any], ...]
+
+
+class _Gpu:
+    """One GPU, and what it has been found to support."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self._handle: Handle = None
+        self.retry = 0.0
+        self._fast, self._seldom = list(_FAST), list(_SELDOM)
+        self._slow: dict[str, Any] = {}
+        self._slow_until = 0.0
+        self._pcie, self._fields = list(_PCIE), list(_LINKS)
+        self._rates, self._average = Rates(), Rates()
+        self._first: int | None = None  # mJ at the first sample
+
+    @property
+    def handle(self) -> Handle:
+        """Raises when the GPU is lost."""
+        if self._handle is None:
+            self._handle = pynvml.nvmlDeviceGetHandleByIndex(self.index)
+        return self._handle
+
+    @property
+    def uuid(self) -> str:
+        try:
+            return str(pynvml.nvmlDeviceGetUUID(self.handle))
+        except pynvml.NVMLError:
+            return ""
+
+    def sample(self, now: float) -> dict[str, Any]:
+        if now >= self._slow_until:
+            links = self._links()
+            self._slow = self._ask(self._seldom) | self._rates.per_second(now, links)
+            if "pcie_rx" not in links and "pcie_tx" not in links:
+                self._slow |= self._ask(self._pcie)
+            self._slow_until = now + SLOW
+        found = {"id": self.index, **self._ask(self._fast), **self._slow}
+        if (energy := found.get("energy")) is not None:
+            self._first = self._first if self._first is not None else energy
+            average = self._average.per_second(now, {"power": energy})
+            found["energy"] = energy - self._first
+            if average:
+                found["power"] = round(average["power"])
+        return found
+
+    def model(self) -> dict[str, Any]:
+        """What it is."""
+        found: dict[str, Any] = {"id": self.index, **self._ask(list(_MODEL))}
+        cores = found.pop("cores", None)
+        each = _cores_of(found.get("major"), found.get("minor"))
+        if cores and each and cores % each == 0:
+            found["sm_count"] = cores // each
+        return found
+
+    def _ask(self, readings: list[_Reading]) -> dict[str, Any]:
+        """The answers to these; a question that has none is taken off the list."""
+        found: dict[str, Any] = {}
+        for reading in tuple(readings):
+            answer = None
+            for way in reading.ways:
+                if (answer := _try(way, self.handle)) is not None:
+                    break
+            if answer is None:
+                readings.remove(reading)
+            elif len(reading.names) == 1:
+                found[reading.names[0]] = answer
+            else:
+                found.update(zip(reading.names, answer, strict=True))
+        return found
+
+    def _links(self) -> dict[str, int]:
+        """Bytes on the links, since whenever; all with one call."""
+        if not self._fields:
+            return {}
+        try:
+            values = pynvml.nvmlDeviceGetFieldValues(
+                self.handle, [(field, scope) for _, field, scope, _ in self._fields]
+            )
+        except pynvml.NVMLError as error:
+            if error.value not in _UNSUPPORTED:
+                raise
+            self._fields = []
+            return {}
+        found, kept = {}, []
+        for field, (*_, kind, code, value) in zip(self._fields, _FIELD.iter_unpack(values), strict=True):
+            if code == pynvml.NVML_SUCCESS:
+                found[field[0]] = _VALUES[kind].unpack_from(value)[0] * field[3]
+                kept.append(field)
+            elif code not in _UNSUPPORTED:
+                raise pynvml.NVMLError(code)
+        self._fields = kept
+        return found
+
+
+def _try(way: Callable[[Handle], Any], handle: Handle) -> Any:
+    """The answer, or None where this is not supported; raises when the GPU does not answer at all."""
+    try:
+        return way(handle)
+    except pynvml.NVMLError as error:
+        if error.value not in _UNSUPPORTED:
+            raise
+        return None
+
+
+def _reason(bits: int) -> str:
+    """Why the clocks are down; empty when they are not."""
+    return next((words for mask, words in _REASONS if bits & mask), "other cap" if bits else "")
+
+
+def _cores_of(major: int | None, minor: int | None) -> int | None:
+    if major is None or minor is None or major < 7:
+        return None
+    return _CORES.get((major, minor), _CORES_SINCE_86)
+
+
+def _memory(handle: Handle) -> tuple[int, int]:
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    return memory.free, memory.total
+
+
+def _reserved(handle: Handle) -> int:
+    reserved: int = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).reserved
+    return reserved
+
+
+def _utilization(handle: Handle) -> tuple[int, int]:
+    rates = pynvml.nvmlDeviceGetUtilizationRates(handle)
+    return rates.gpu, rates.memory
+
+
+def _errors(kind: int) -> Callable[[Handle], Any]:
+    return lambda handle: pynvml.nvmlDeviceGetTotalEccErrors(handle, kind, pynvml.NVML_VOLATILE_ECC)
+
+
+_FAST = (
+    _Reading(("power",), (pynvml.nvmlDeviceGetPowerUsage,)),
+    _Reading(("energy",), (pynvml.nvmlDeviceGetTotalEnergyConsumption,)),
+    _Reading(("clock",), (lambda handle: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),)),
+    _Reading(
+        ("temperature",),
+        (
+            lambda handle: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            lambda handle: pynvml.nvmlDeviceGetTemperatureV(handle, pynvml.NVML_TEMPERATURE_GPU),
+        ),
+    ),
+    _Reading(("gpu_util", "mem_util"), (_utilization,)),
+    _Reading(("dram_free", "dram_total"), (_memory,)),
+    _Reading(
+        ("throttle",),
+        (
+            lambda handle: _reason(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)),
+            lambda handle: _reason(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),  # drivers before 535
+        ),
+    ),
+)
+_SELDOM = (
+    _Reading(("max_clock",), (lambda handle: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM),)),
+    _Reading(("power_limit",), (pynvml.nvmlDeviceGetEnforcedPowerLimit, pynvml.nvmlDeviceGetPowerManagementLimit)),
+    _Reading(
+        ("temp_slowdown",),
+        (lambda handle: pynvml.nvmlDeviceGetTemperatureThreshold(handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),),
+    ),
+    _Reading(("fan",), (pynvml.nvmlDeviceGetFanSpeed,)),
+    _Reading(("ecc_corrected",), (_errors(pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),)),
+    _Reading(("ecc_uncorrected",), (_errors(pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),)),
+)
+# Where there are no counters, NVML looks for 20 ms itself; it says KB a second.
+_PCIE = (
+    _Reading(
+        ("pcie_rx",),
+        (lambda handle: pynvml.nvmlDeviceGetPcieThroughput(handle, pynvml.NVML_PCIE_UTIL_RX_BYTES) * KIB,),
+    ),
+    _Reading(
+        ("pcie_tx",),
+        (lambda handle: pynvml.nvmlDeviceGetPcieThroughput(handle, pynvml.NVML_PCIE_UTIL_TX_BYTES) * KIB,),
+    ),
+)
+_MODEL = (
+    _Reading(("name",), (pynvml.nvmlDeviceGetName,)),
+    _Reading(("major", "minor"), (pynvml.nvmlDeviceGetCudaComputeCapability,)),
+    _Reading(("cores",), (pynvml.nvmlDeviceGetNumGpuCores,)),
+    _Reading(("free", "memory"), (_memory,)),
+    _Reading(("reserved",), (_reserved,)),
+    _Reading(("uuid",), (pynvml.nvmlDeviceGetUUID,)),
+    _Reading(("ecc",), (lambda handle: bool(pynvml.nvmlDeviceGetCurrentEccMode(handle)),)),
+    _Reading(("cuda_driver",), (lambda _: pynvml.nvmlSystemGetCudaDriverVersion_v2(),)),
+)
+# name, field, scope, how much one count is
+_LINKS = (
+    ("pcie_rx", pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0, 1),
+    ("pcie_tx", pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0, 1),
+    ("nvlink_rx", pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS, KIB),
+    ("nvlink_tx", pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS, KIB),
+)
+# An nvmlFieldValue_t as it lies in memory, and its value by type; the binding's own way takes five times as long.
+_FIELD = struct.Struct("=IIqqII8s")
+_VALUES = {
+    pynvml.NVML_VALUE_TYPE_DOUBLE: struct.Struct("=d"),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: struct.Struct("=I"),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: struct.Struct("=Q"),
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: struct.Struct("=Q"),
+    pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: struct.Struct("=q"),
+    pynvml.NVML_VALUE_TYPE_SIGNED_INT: struct.Struct("=i"),
+}

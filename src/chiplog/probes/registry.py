@@ -1,0 +1,36 @@
+"""The probes by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from chiplog.core.errors import BadSetting, MissingPackage
+from chiplog.core.protocols import Probe
+
+# Each is a module here with a function `open_probe(environ, **options)`, and the module it needs.
+PROBES = {"nvidia": "pynvml", "amd": "amdsmi", "cpu": "psutil"}
+
+
+def open_named(name: str, options: Mapping[str, Any], environ: Mapping[str, str]) -> Probe:
+    """A probe by its name; fails for a name nobody answers to, a package that is missing, and an unknown option.
+
+    A device or a driver that is not there is no mistake at the door: the sampler says so, and tries again.
+    """
+    if name not in PROBES:
+        raise BadSetting(f"no probe named {name!r}; there are: {', '.join(PROBES)}")
+    if find_spec(PROBES[name]) is None:
+        raise MissingPackage(f"the {name!r} probe needs the {PROBES[name]!r} module: pip install 'chiplog[{name}]'")
+    opener = import_module(f"chiplog.probes.{name}").open_probe
+    known = list(inspect.signature(opener).parameters)[1:]
+    for option in options:
+        if option not in known:
+            raise BadSetting(f"the {name!r} probe has no option {option!r}; it has: {', '.join(known)}")
+    try:
+        probe: Probe = opener(environ, **options)
+    except (TypeError, ValueError) as error:
+        raise BadSetting(f"the {name!r} probe does not take {dict(options)!r}: {error}") from None
+    return probe

@@ -1,0 +1,85 @@
+"""A stored run as a trace in Chrome's JSON, for tools that read no other; Perfetto's own format says more."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chiplog.core import records
+from chiplog.core.records import Alert, Eval, Event, Step
+from chiplog.store import layout
+from chiplog.store.reader import Stored, beyond
+from chiplog.store.spans import Span
+from chiplog.store.timelines import COUNTERS, matcher
+
+
+def write(stored: Stored, path: Path, *, rank: int | None = None) -> int:
+    """Write the trace, compressed for `.gz`; how many bytes it has. Times count from `baseTimeNanoseconds`."""
+    told = list(events(stored, rank=rank))
+    base = min((event["ts"] for event in told if "ts" in event), default=0)
+    for event in told:
+        if "ts" in event:  # a double holds microseconds since 1970 only to the nearest quarter
+            event["ts"] = (event["ts"] - base) / 1e3
+    data = msgspec.json.encode({"displayTimeUnit": "ms", "baseTimeNanoseconds": base, "traceEvents": told})
+    data = gzip.compress(data) if path.suffix == ".gz" else data
+    aside = path.with_name(f".{path.name}.new")
+    try:
+        aside.write_bytes(data)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    return len(data)
+
+
+def events(stored: Stored, *, rank: int | None = None) -> Iterator[dict[str, Any]]:
+    """Chrome's events, but for `ts`, which is wall-clock nanoseconds here; an attempt of a rank is a process, and its
+    timelines are the threads."""
+    rows: dict[tuple[int, int, str], int] = {}
+    spans = stored.spans() if rank is None else stored.spans().of(rank=rank)
+    known = {span.key: span for span in spans}
+    pids: dict[tuple[int, int], int] = {}
+    for span in spans:
+        pid = pids.setdefault((span.rank, span.attempt), len(pids) + 1)
+        if (tid := rows.get(span.timeline)) is None:
+            tid = rows[span.timeline] = len(rows) + 1
+            yield _metadata("thread_name", pid, tid, span.thread)
+        yield _complete(span, pid, tid)
+        outer = known.get(span.parent_key)
+        if span.kind == "device" and outer is not None:
+            flow = {"cat": "device", "name": "launch", "id": span.id}
+            yield {"ph": "s", "ts": outer.start, "pid": pid, "tid": rows.get(outer.timeline, 0), **flow}
+            yield {"ph": "f", "bp": "e", "ts": span.start, "pid": pid, "tid": tid, **flow}
+    is_counter = matcher(COUNTERS)
+    for segment in layout.segments(stored.path):
+        if rank not in (None, segment.rank):
+            continue
+        pid = pids.setdefault((segment.rank, segment.attempt), len(pids) + 1)
+        for record in beyond(stored.path, segment, None).read():
+            when = {"pid": pid, "ts": record.time}
+            if isinstance(record, (Step, Eval, Event)):
+                for name, value in records.points(record):
+                    if is_counter(name) and value - value == 0:
+                        yield {"ph": "C", "name": name, "args": {name: value}, **when}
+            if isinstance(record, (Alert, Eval)):
+                title = f"alert: {record.title}" if isinstance(record, Alert) else "eval"
+                yield {"ph": "i", "s": "p", "name": title, "tid": 0, "args": records.fields(record), **when}
+    for (rank_, attempt), pid in pids.items():
+        yield _metadata("process_name", pid, 0, f"rank {rank_}" + (f", attempt {attempt}" if attempt > 1 else ""))
+
+
+def _complete(span: Span, pid: int, tid: int) -> dict[str, Any]:
+    args = {**({} if span.step is None else {"step": span.step}), **span.tags}
+    if span.failed:
+        args["error"] = span.error or "failed"
+    return {
+        "ph": "X", "name": span.name, "cat": span.kind or "host", "pid": pid, "tid": tid, "ts": span.start,
+        "dur": span.duration / 1e3, "args": args,
+    }  # fmt: skip
+
+
+def _metadata(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}

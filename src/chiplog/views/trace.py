@@ -1,0 +1,215 @@
+"""Where the time went: a table, the critical path of a step, and what changed against another run."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from chiplog.metrics import timing
+from chiplog.store.spans import Span, Spans
+from chiplog.views.table import Cell, table
+
+MOST = 20  # names in a table
+NEAR = 0.01  # of a step: a device that ended this close to a host's span is what the host waited for
+PLACES = {"device": 1, "queue": 2}
+KINDS = {"": "host", "task": "task", "device": "device", "queue": "queue"}
+
+
+class Leg(msgspec.Struct, frozen=True):
+    """A stretch of the critical path; without a span nobody was at work."""
+
+    span: Span | None
+    begin: int
+    end: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.begin) / 1e9
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Seconds a step that a name took here and there."""
+
+    name: str
+    kind: str
+    here: float
+    there: float
+
+    @property
+    def more(self) -> float:
+        return self.here - self.there
+
+
+def where(spans: Spans, *, width: int | None = None, colour: bool = False) -> str:
+    """A table of names by their own time, those on devices last; shares are of the time from first to last."""
+    if not spans:
+        return "no spans; `with run.span(name):` records them"
+    wall = (max(span.end for span in spans) - min(span.start for span in spans)) / 1e9 or 1e-9
+    rows = sorted(spans.table(by_step=False), key=lambda one: (PLACES.get(one.kind, 0), -one.own))
+    shown: list[list[str | Cell]] = [
+        [
+            one.name,
+            KINDS.get(one.kind, one.kind),
+            f"{one.count:,}",
+            clock(one.total),
+            clock(one.own),
+            Cell(f"{one.own / wall:.1%}", "1" if one.own / wall >= 0.2 else ""),
+            clock(one.p50),
+            clock(one.p95),
+            clock(one.longest),
+        ]
+        for one in rows[:MOST]
+    ]
+    head = ["span", "on", "count", "total", "own", "share", "p50", "p95", "longest"]
+    lines = [table(head, shown, width=width, right=head[2:], colour=colour)]
+    if len(rows) > MOST:
+        lines.append(f"and {len(rows) - MOST} more")
+    if devices := spans.device():
+        idle = devices.idle()
+        lines.append("")
+        lines += [f"{name} idle {clock(seconds)} between its spans" for name, seconds in sorted(idle.items())[:MOST]]
+        lines.append(
+            f"work waited {clock(devices.wait())} for devices; host and device both busy {clock(spans.overlap())}"
+        )
+    if failed := spans.failed():
+        said = Counter(f"{span.name} ({span.error or 'failed'})" for span in failed)
+        lines += ["", f"failed: {', '.join(f'{count}× {what}' for what, count in said.most_common(5))}"]
+    return "\n".join(lines)
+
+
+def typical_step(spans: Spans) -> int | float | None:
+    """The step whose time, from first begin to last end, is the middle one."""
+    steps: dict[int | float, list[int]] = {}
+    for span in spans:
+        if span.step is not None and span.step == span.step:
+            begin_end = steps.setdefault(span.step, [span.start, span.end])
+            begin_end[:] = min(begin_end[0], span.start), max(begin_end[1], span.end)
+    by_time = sorted(steps, key=lambda step: steps[step][1] - steps[step][0])
+    return by_time[len(by_time) // 2] if by_time else None
+
+
+def critical_path(spans: Spans) -> list[Leg]:
+    """What the end of these spans waited for, first leg first.
+
+    Walked backwards: from the last end to the begin of the innermost span that was at work then, and on from there.
+    Where a device ended together with a host's span, the host had waited for the device.
+    """
+    leaves = [leaf for leaf in _leaves(spans) if leaf.end > leaf.begin]
+    if not leaves:
+        return []
+    lanes: dict[object, list[_Leaf]] = {}
+    for leaf in sorted(leaves, key=lambda one: one.begin):
+        lanes.setdefault(leaf.span.timeline, []).append(leaf)
+    begins = {lane: [leaf.begin for leaf in found] for lane, found in lanes.items()}
+    begin, at = min(leaf.begin for leaf in leaves), max(leaf.end for leaf in leaves)
+    near = int((at - begin) * NEAR)
+    legs: list[Leg] = []
+    while at > begin:
+        places = {lane: bisect_left(found, at) for lane, found in begins.items()}
+        before = [lanes[lane][place - 1] for lane, place in places.items() if place]  # of each timeline the last
+        latest = max(min(leaf.end, at) for leaf in before)
+        ready = [leaf for leaf in before if min(leaf.end, at) >= latest - near]
+        chosen = max(ready, key=lambda leaf: (leaf.is_device and leaf.end <= at + near, min(leaf.end, at), leaf.begin))
+        end = min(chosen.end, at)
+        if end < at - near:
+            legs.append(Leg(None, end, at))
+        else:
+            end = at
+        legs.append(Leg(chosen.span, chosen.begin, end))
+        at = chosen.begin
+    return legs[::-1]
+
+
+def path(spans: Spans, *, width: int | None = None, colour: bool = False) -> str:
+    """The critical path as a table, legs of the same span one after another as one."""
+    legs = critical_path(spans)
+    whole = sum(leg.seconds for leg in legs) or 1e-9
+    joined: list[tuple[str, str, float, int]] = []
+    for leg in legs:
+        name, lane = (leg.span.name, leg.span.thread) if leg.span else ("(nobody at work)", "")
+        if joined and joined[-1][:2] == (name, lane):
+            joined[-1] = name, lane, joined[-1][2] + leg.seconds, joined[-1][3] + 1
+        else:
+            joined.append((name, lane, leg.seconds, 1))
+    rows = [
+        [name, lane, clock(seconds), f"{seconds / whole:.1%}", f"×{times}" if times > 1 else ""]
+        for name, lane, seconds, times in joined
+        if seconds / whole >= 0.001
+    ]
+    return table(["span", "on", "time", "share", ""], rows, width=width, right=["time", "share"], colour=colour)
+
+
+def changes(here: Spans, there: Spans) -> list[Change]:
+    """Seconds a step by name and kind, in both runs, the largest difference first."""
+    mine, theirs = _a_step(here), _a_step(there)
+    found = [Change(*key, mine.get(key, 0.0), theirs.get(key, 0.0)) for key in dict.fromkeys([*mine, *theirs])]
+    return sorted(found, key=lambda one: -abs(one.more))
+
+
+def against(here: Spans, there: Spans, *, width: int | None = None, colour: bool = False) -> str:
+    """The changes as a table; slower is red."""
+    rows: list[list[str | Cell]] = [
+        [
+            one.name,
+            KINDS.get(one.kind, one.kind),
+            clock(one.here),
+            clock(one.there),
+            Cell(("+" if one.more > 0 else "-") + clock(abs(one.more)), "31" if one.more > 0 else "32"),
+            f"{one.here / one.there:.2f}x" if one.there else "new",
+        ]
+        for one in changes(here, there)[:MOST]
+    ]
+    head = ["own time a step", "on", "here", "there", "change", ""]
+    return table(head, rows, width=width, right=head[2:], colour=colour)
+
+
+def clock(seconds: float) -> str:
+    """Three digits: 1.23µs, 45.6ms, 7.89s, 2m05s."""
+    if seconds >= 100:
+        minutes, rest = divmod(round(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
+    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g}{name}"
+    return f"{seconds * 1e9:.0f}ns"
+
+
+def _a_step(spans: Spans) -> dict[tuple[str, str], float]:
+    steps = len({span.step for span in spans}) or 1
+    return {(one.name, one.kind): one.own / steps for one in spans.table(by_step=False)}
+
+
+class _Leaf(msgspec.Struct, frozen=True):
+    span: Span
+    begin: int
+    end: int
+
+    @property
+    def is_device(self) -> bool:
+        return self.span.kind == "device"
+
+
+def _leaves(spans: Sequence[Span]) -> list[_Leaf]:
+    """The stretches of every span that nothing inside it, on the same timeline, covers; queues are no work."""
+    known = {span.key: span for span in spans}
+    inside: dict[object, list[timing.Interval]] = {}
+    for span in spans:
+        outer = known.get(span.parent_key)
+        if outer is not None and outer.timeline == span.timeline:
+            inside.setdefault(outer.key, []).append((span.start, span.end))
+    found: list[_Leaf] = []
+    for span in spans:
+        if span.kind == "queue":
+            continue
+        at = span.start
+        for begin, end in timing.union(inside.get(span.key, ())):
+            if begin > at:
+                found.append(_Leaf(span, at, min(begin, span.end)))
+            at = max(at, end)
+        if at < span.end:
+            found.append(_Leaf(span, at, span.end))
+    return found
