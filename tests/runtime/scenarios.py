@@ -27,6 +27,7 @@ def synchronous(mine: Rank) -> Any:
         if mine.rank == 2:
             del row["acc"]
         rows.append(run.log(row, step=step))
+    dist.barrier()
     run.finish()
     return {"id": run.id, "rows": rows, "kept": sorted(path.name for path in run.dir.glob("journal/*.jsonl"))}
 
@@ -34,7 +35,9 @@ def synchronous(mine: Rank) -> Any:
 def two(mine: Rank) -> Any:
     """The two largest neighbours that a float32 does not tell apart."""
     with mine.init(reduce="sync") as run:
-        return run.log({"x": 123456789 + mine.rank}, step=0)
+        row = run.log({"x": 123456789 + mine.rank}, step=0)
+        dist.barrier()
+        return row
 
 
 two.world = 2  # type: ignore[attr-defined]
@@ -137,13 +140,15 @@ def early(mine: Rank) -> Any:
 def not_finite(mine: Rank) -> Any:
     """NaN on one rank, infinity on another."""
     with mine.init(reduce="sync") as run:
-        return [
+        rows = [
             run.log(
                 {"x": math.nan if mine.rank == 1 else 2.0 + mine.rank, "y": math.inf if mine.rank == 2 else 1.0},
                 step=step,
             )
             for step in range(3)
-        ] + [str(run.dir)]
+        ]
+        dist.barrier()
+    return [*rows, str(run.dir)]
 
 
 def straggler(mine: Rank) -> Any:
@@ -194,6 +199,7 @@ def forks(mine: Rank) -> Any:
                 run.finish()
                 os._exit(0)
             codes.append(os.waitpid(pid, 0)[1])
+    dist.barrier()
     run.finish()
     return {"codes": codes, "dir": str(run.dir)}
 
@@ -204,7 +210,7 @@ def restarted(mine: Rank) -> Any:
     for _ in range(2):
         with mine.init(reduce="sync", id="again") as run:
             rows.append(run.log({"x": float(mine.rank)}, step=0))
-        dist.barrier()
+            dist.barrier()
     return rows
 
 

@@ -27,6 +27,7 @@ TICK = 0.25  # s between two rounds, where nobody waits for one
 GRACE = 0.01  # s after which a rank joins a round that somebody may wait for, though it has nothing to say
 AHEAD = 256  # rows that a rank may be ahead of rank 0, synchronously
 KEEPER = "chiplog-keeper"  # the thread that brings values from a device; it waits for nobody
+LINGER = 1.0  # s that a process stays for rank 0 to hear the others
 UNFORMED = 1.0  # s that the end of a run waits for ranks that have not come at all
 QUEUE = 10_000  # rows that may wait while the group is not whole
 ROOM = 1024  # bytes of a chunk, at first
@@ -53,8 +54,8 @@ class Reduce:
         self._facts: dict[int, dict[str, Any]] = {group.rank: dict(facts)}
         self._told: dict[str, Any] = {}
         self._report = Report(plan, self._facts, main=self._root)
-        self._drained = threading.Event()
-        self._closing = self._stopped = False
+        self._drained, self._apart = threading.Event(), threading.Event()
+        self._closing = self._stopped = self._leaving = False
         self._formed = False
         self._floor: int | float | None = None
         self._pause = 0.005  # s until it is asked again whether the group is whole
@@ -134,7 +135,7 @@ class Reduce:
         """Begin; synchronously, wait until the group is whole, but not for longer than the deadline."""
         self._report.book = book
         forks.watch(self)
-        atexit.register(self._stop)
+        atexit.register(self._leave)
         self._thread.start()
         until = time.monotonic() + self._plan.deadline
         while self._plan.sync and self._members is None and time.monotonic() < until:
@@ -162,12 +163,20 @@ class Reduce:
     def forked(self) -> None:
         self._stopped = True
 
+    def _leave(self) -> None:
+        """At the end of the process: stay a moment for rank 0, which needs all ranks to hear one of them."""
+        self._leaving = True
+        self._wake()
+        if not self._root and self._thread.is_alive() and self._members is not None:
+            self._apart.wait(LINGER)
+        self._stop()
+
     def _stop(self) -> None:
         self._stopped = True
         self._wake()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(1.0)
-        atexit.unregister(self._stop)
+        atexit.unregister(self._leave)
 
     # -- on the thread ---------------------------------------------------------------------------------------------
 
@@ -241,7 +250,7 @@ class Reduce:
 
     def _pace(self) -> float:
         """Seconds from one round to the next, where nobody waits."""
-        hurried = self._closing and not self._drained.is_set()
+        hurried = self._leaving or (self._closing and not self._drained.is_set())
         return GRACE if hurried or (self._plan.sync and not self._root) else TICK
 
     def _urgent(self) -> bool:
@@ -349,6 +358,7 @@ class Reduce:
         elif not self._all_gone():
             self._mark(reason)
         self._begin(())
+        self._apart.set()
         if not self._closing:
             self._shed()
 
