@@ -286,7 +286,7 @@ def _take_part(
         identity, Blank(), clock=Clock(), config=identity.config, keeper=keeper, stages=stages, waiting=Pending(),
         meters=_meter, times=_step_times, strict=chosen.strict,
     )  # fmt: skip
-    keeper.add(made.tend)
+    keeper.add(made.chores.tend)
     keeper.start()
     _finish_at_exit(made)
     _join_ranks(made, reduce)
@@ -501,7 +501,7 @@ def _open(
 
         made.post = deliver(path, segment, sinks)
     keeper.add(pages.tend)
-    keeper.add(made.tend)
+    keeper.add(made.chores.tend)
     keeper.start()
     if chosen.compact and identity.rank == 0:
         made.at_finish(lambda: _compact(path) if pages.settled else None)
