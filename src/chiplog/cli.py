@@ -115,6 +115,8 @@ def _looking(verb: _Verb) -> None:
     plot.add_argument("names", nargs="*", metavar="NAME", help="a series or a pattern (default: the losses)")
     plot.add_argument("--log", action="store_true", help="a logarithmic scale")
     plot.add_argument("--smooth", type=_weight, metavar="W", help="the weight of the past, 0 to 1, such as 0.9")
+    plot.add_argument("--x", default="step", metavar="X", help="step, tokens, time or another series (default: step)")
+    plot.add_argument("--marker", default="braille", choices=("braille", "fhd", "hd"), help="how lines are drawn")
     plot.add_argument("--width", type=_whole, metavar="N", help="columns (default: the terminal's)")
     plot.add_argument("--height", type=_whole, metavar="N", help="rows inside the frame")
 
