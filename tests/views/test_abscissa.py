@@ -42,5 +42,5 @@ def test_time_is_in_seconds_since_the_run_began() -> None:
 
 def test_what_is_not_there_is_said() -> None:
     run = stored((0, {"loss": 1.0}))
-    with pytest.raises(BadSetting, match="nothing is logged as 'tokens'.*loss"):
+    with pytest.raises(BadSetting, match=r"nothing is logged as 'tokens'.*loss"):
         over(run, run.series("loss"), "tokens")

@@ -127,7 +127,7 @@ def test_tables_have_the_names_as_they_were_logged(tmp_path: Path, format: str) 
 def test_names_of_all_kinds_become_variables_and_files(tmp_path: Path) -> None:
     """Spaces, unicode, dots and names that are taken: each has its own place, and no file is outside the folder."""
     names = ["a b", "a_b", "../x", "..", "größe", "step", "time", "draw", "9", "", "train/step", "x/../../y", "chain"]
-    found = datasets.datasets(stored((0, {name: 1.0 for name in names})))
+    found = datasets.datasets(stored((0, dict.fromkeys(names, 1.0))))
     kept = {one[variable].attrs["name"] for one in found.values() for variable in one.data_vars}
     assert kept == set(names)
     for path in datasets.write(found, tmp_path / "out"):

@@ -19,6 +19,7 @@ from chiplog.views.families import Family
 POINTS = 500  # buckets
 DECADES = 2.0  # from which on a scale is logarithmic
 FAR = 4.0  # spans of the many, beyond which one value is a spike
+LARGEST = 1e150  # of a value in a picture: matplotlib and others reckon with squares and sums
 SPIKES = 0.01  # of all points, at most
 SMOOTH = 0.04  # of the buckets: the reach of the smoothed line
 SMOOTHED_FROM = 50  # buckets; fewer are drawn as they are
@@ -72,9 +73,9 @@ def curve(series: Series, points: int = POINTS, stats: dict[str, Series] | None 
     return Drawn(
         name=series.name,
         x=x,
-        mean=middle.mean,
-        low=low,
-        high=high,
+        mean=np.clip(middle.mean, -LARGEST, LARGEST),
+        low=np.clip(low, -LARGEST, LARGEST),
+        high=np.clip(high, -LARGEST, LARGEST),
         smooth=smooth(np.clip(middle.mean, bottom, top)),
         nans=x[middle.nans > 0],
         spikes=beyond,
@@ -87,14 +88,13 @@ def curve(series: Series, points: int = POINTS, stats: dict[str, Series] | None 
 
 def scale(low: Floats, high: Floats) -> tuple[float, float, bool]:
     """The lowest and the highest value of an axis, and whether it is logarithmic; spikes are left beyond it."""
-    with np.errstate(all="ignore"):
-        values = np.concatenate([low, high])
-    values = values[np.isfinite(values)]
+    values = np.concatenate([low, high])
+    values = np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
     if not len(values):
         return 0.0, 1.0, False
     few, many = np.quantile(values, [SPIKES, 1 - SPIKES])
     log = bool(few > 0 and values.min() > 0 and many / few >= 10**DECADES)
-    near = np.log10(values) if log else values / 2  # halves: a span may be more than a double holds
+    near = np.log10(values) if log else values
     bottom, top = (float(edge) for edge in np.quantile(near, [SPIKES, 1 - SPIKES]))
     span = max(top - bottom, 1e-12 * max(abs(top), abs(bottom)), 1e-300)
     # Beyond the scale is what lies far off; anything nearer moves its edge.
@@ -105,9 +105,7 @@ def scale(low: Floats, high: Floats) -> tuple[float, float, bool]:
     else:
         room = (top - bottom) * 0.04
     bottom, top = bottom - room, top + room
-    if log:
-        return 10.0 ** max(bottom, -300), 10.0 ** min(top, 300), True
-    return max(bottom, -8e307) * 2, min(top, 8e307) * 2, False
+    return (10.0 ** max(bottom, -300), 10.0**top, True) if log else (bottom, top, False)
 
 
 def smooth(values: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,10 @@ def save(figure: Figure, stem: Path, formats: Sequence[str]) -> list[Path]:
     """Write a figure under each of its endings; the same figure gives the same bytes."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in formats]
-    for path in paths:
-        figure.savefig(path, **SAVED.get(path.suffix, {}))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # a box for a letter that no font has is said enough
+        for path in paths:
+            figure.savefig(path, **SAVED.get(path.suffix, {}))
     return paths
 
 

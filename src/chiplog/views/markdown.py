@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from chiplog.core.notes import clean
 from chiplog.views.document import Block, Document, Grid, Pairs, Picture, Quote, says
 
-_SIGNS = re.compile(r"([\\`*_{}\[\]<>|#!~&])")
+_SIGNS = re.compile(r"([\\`*_{}\[\]|#!~])")
 
 
 def to_markdown(document: Document) -> str:
@@ -22,7 +24,7 @@ def to_markdown(document: Document) -> str:
 
 def escape(text: str) -> str:
     """A text in one line, without any meaning to Markdown or HTML."""
-    return _SIGNS.sub(r"\\\1", clean(" ".join(text.splitlines())))
+    return html.escape(_SIGNS.sub(r"\\\1", clean(" ".join(text.splitlines()))), quote=False)
 
 
 def _block(block: Block) -> Iterator[str]:
@@ -61,4 +63,4 @@ def _fence(text: str) -> str:
 
 def _link(path: str) -> str:
     """A relative path as the target of a link."""
-    return "".join(char if char.isalnum() or char in "/-_.~" else "".join(f"%{b:02X}" for b in char.encode("utf-8", "replace")) for char in path)  # fmt: skip
+    return quote(path, safe="/-_.~", errors="replace")

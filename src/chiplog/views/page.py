@@ -16,7 +16,8 @@ STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5d6570; --line: #dfe3e8; --back: #fff; --card: #f7f8fa;
   --a: #0072b2; --b: #d55e00; --c: #009e73; --d: #cc79a7; --e: #56b4e9; --f: #e69f00; --alarm: #b00020; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e6ea; --soft: #9aa3ad; --line: #343a42; --back: #16181c;
-  --card: #1e2126; --a: #56b4e9; --b: #ff8a4c; --c: #2fc79b; --d: #e39cc3; --e: #0090d8; --f: #f0b429; --alarm: #ff6b7a; } }
+  --card: #1e2126; --a: #56b4e9; --b: #ff8a4c; --c: #2fc79b; --d: #e39cc3; --e: #0090d8; --f: #f0b429;
+  --alarm: #ff6b7a; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1120px; padding: 2rem 1.2rem 4rem; background: var(--back); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
@@ -28,14 +29,16 @@ nav a { color: var(--a); text-decoration: none; }
 table { border-collapse: collapse; font-size: .88rem; min-width: 40%; }
 th { text-align: left; color: var(--soft); font-weight: 600; }
 th, td { padding: .28rem .8rem .28rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td { overflow-wrap: anywhere; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td { overflow-wrap: anywhere; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.2rem; margin: 0; font-size: .92rem; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; overflow-x: auto;
-  font-size: .82rem; white-space: pre-wrap; }
+pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem;
+  overflow-x: auto;  font-size: .82rem; white-space: pre-wrap; }
 .more { color: var(--soft); font-size: .85rem; }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: .9rem; }
-figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .6rem .7rem .3rem; }
+figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px;
+  padding: .6rem .7rem .3rem; }
 figcaption { font-weight: 600; font-size: .9rem; overflow-wrap: anywhere; }
 svg { width: 100%; height: auto; display: block; }
 @media print { body { max-width: none; } figure { break-inside: avoid; } }
@@ -100,7 +103,8 @@ def _grid(grid: Grid) -> str:
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in grid.rows)
     more = f'<p class="more">{_text(grid.more)}</p>' if grid.more else ""
-    return f'<div class="wide"><table><thead><tr>{cells("th", grid.head)}</tr></thead><tbody>{body}</tbody></table></div>{more}'
+    table = f"<table><thead><tr>{cells('th', grid.head)}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide">{table}</div>{more}'
 
 
 def _picture(picture: Picture) -> str:

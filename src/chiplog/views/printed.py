@@ -21,9 +21,9 @@ def _block(block: Block, width: int, colour: bool) -> Iterator[str]:
     if isinstance(block, Pairs):
         yield pairs(block.rows, width=width, indent=2)
     elif isinstance(block, Grid):
-        rows = [list(row) for row in block.rows]
-        drawn = table(block.head, rows, width=width, right=block.right, colour=colour, indent=2)
-        yield drawn + (f"\n  {block.more}" if block.more else "")
+        head, right = [clean(name) for name in block.head], [clean(name) for name in block.right]
+        drawn = table(head, block.rows, width=width, right=right, colour=colour, indent=2)
+        yield drawn + (f"\n  {clean(block.more)}" if block.more else "")
     elif isinstance(block, Picture):
         yield block.text
     elif isinstance(block, Quote):

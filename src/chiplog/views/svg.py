@@ -13,8 +13,8 @@ from chiplog.views import units
 from chiplog.views.axes import Axis, axis_of
 from chiplog.views.curves import Drawn, label
 
-WIDTH, HEIGHT = 420, 210
-LEFT, RIGHT, TOP, BOTTOM = 50, 8, 14, 26  # margins
+WIDTH, HEIGHT = 380, 200
+LEFT, RIGHT, TOP, BOTTOM = 48, 8, 16, 28  # margins
 COLOURS = ("a", "b", "c", "d", "e", "f")  # names of the page's colours
 
 Place = Callable[[Floats], Floats]
@@ -69,7 +69,9 @@ def heat(values: Floats, rows: str, columns: str) -> str:
 
 
 def _svg(parts: Iterable[str]) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" font-size="10" font-family="inherit">{"".join(parts)}</svg>'
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" font-size="11.5" font-family="inherit">{"".join(parts)}</svg>'
+    )
 
 
 def _frame(x: Axis, y: Axis, across: Place, up: Place, unit: str, x_label: str) -> Iterable[str]:

@@ -140,7 +140,7 @@ def _summary(name: str, stats: dict[str, Series], look: Look) -> str:
             [
                 _title(name, stat),
                 units.count(len(series)),
-                units.number(series.exact[-1]),
+                units.number(series.values[-1].item()),
                 *([units.number(float(number)) for number in numbers] or [""] * 4),
                 units.count(len(series) - len(finite)) if len(finite) < len(series) else "",
             ]
