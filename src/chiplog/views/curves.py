@@ -49,7 +49,7 @@ class Drawn(NamedTuple):
     bottom: float  # the scale
     top: float
     log: bool
-    count: int  # of the points of the series
+    points: int  # of the series
     x_label: str = "step"
 
 
@@ -82,7 +82,7 @@ def curve(series: Series, points: int = POINTS, stats: dict[str, Series] | None 
         bottom=bottom,
         top=top,
         log=log,
-        count=len(series),
+        points=len(series),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib as mpl
 import numpy as np
@@ -24,12 +24,13 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 ALARM, INK, FAINT = "#B00020", "#222222", "#999999"
 HEAT = "cividis"  # even in lightness, and the same to all eyes
 DPI = 110
+Extent: TypeAlias = tuple[float, float, float, float]
 # Without what would make two pictures of the same differ; quick rather than small.
 SAVED: dict[str, dict[str, Any]] = {
     ".png": {"metadata": {"Software": None}, "pil_kwargs": {"compress_level": 4}},
     ".svg": {"metadata": {"Date": None}},
 }
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.labelsize": 9,
     "axes.edgecolor": FAINT, "axes.labelcolor": INK, "axes.spines.top": False, "axes.spines.right": False,
     "axes.grid": True, "grid.color": "#e6e6e6", "grid.linewidth": 0.6, "axes.axisbelow": True, "xtick.color": INK,
@@ -110,7 +111,7 @@ def dress(axes: Axes, drawn: Sequence[Drawn], title: str, *, x: bool = True) -> 
         axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
 
 
-def heat(axes: Axes, values: Floats, title: str, *, extent: Sequence[float] | None = None, **how: Any) -> Any:
+def heat(axes: Axes, values: Floats, title: str, *, extent: Extent | None = None, **how: Any) -> Any:
     """A matrix in colours; NaN is left white."""
     axes.grid(False)
     axes.set_title(_short(title))

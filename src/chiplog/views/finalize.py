@@ -21,7 +21,7 @@ from chiplog.store.reader import Stored
 STAGES = ("data", "plots", "text", "report")
 EXTRAS = {"xarray": "data", "h5netcdf": "data", "h5py": "data", "pandas": "data", "matplotlib": "plot"}
 
-Show: TypeAlias = Callable[[str], None]
+Show: TypeAlias = Callable[[str], object]
 
 
 class Ending:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from chiplog.core.records import NONFINITE, Matrix
 from chiplog.store.columns import Floats
@@ -15,7 +16,6 @@ from chiplog.store.reader import Stored
 from chiplog.views import figures
 from chiplog.views.curves import Drawn, curve, draw
 from chiplog.views.families import Family, families, filename, grouped
-from chiplog.views.figures import Figure
 
 MOST = 200  # pictures of single metrics; a run may have thousands
 OVERVIEW = 12  # metrics in an overview
