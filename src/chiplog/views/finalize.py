@@ -116,7 +116,7 @@ def _texts(stored: Stored, folder: Path, ending: Ending, look: Any, show: Show |
     for path, shown in textplots.write(stored, folder, look or textplots.Look()):
         ending.made.append(path)
         if show is not None:
-            show(shown)
+            show(f"{shown()}\n")
 
 
 def _report(stored: Stored, out: Path, ending: Ending, title: str) -> None:

@@ -3,7 +3,8 @@ them in panels and one over the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,14 +36,8 @@ class Look(NamedTuple):
 
 def texts(stored: Stored, look: Look = Look()) -> Iterator[tuple[Family, str]]:  # noqa: B008  frozen
     """The text of every metric that has values and does not only count; of the first 200."""
-    if look.kind not in KINDS:
-        raise BadSetting(f"no kind {look.kind!r} of text plot; there are: {', '.join(KINDS)}")
-    shown = [family for family in families(stored.names()) if not family.counts]
-    for family in shown[:MOST]:
-        series = {"": stored.series(family.name)}
-        series |= {stat: stored.series(name) for stat, name in family.statistics.items()}
-        if len(series[""]):
-            yield family, text(family, series, look)
+    for family, series in _all(stored, look):
+        yield family, text(family, series, look)
 
 
 def text(family: Family, series: dict[str, Series], look: Look) -> str:
@@ -54,21 +49,32 @@ def text(family: Family, series: dict[str, Series], look: Look) -> str:
     return "\n\n".join([*blocks, _summary(family.name, stats, look)]) + "\n"
 
 
-def write(stored: Stored, folder: Path, look: Look = Look()) -> Iterator[tuple[Path, str]]:  # noqa: B008  frozen
-    """Write `<group>/<metric>.txt` for every metric, without styles; yields each with its text as it looks here."""
+def write(stored: Stored, folder: Path, look: Look = Look()) -> Iterator[tuple[Path, Callable[[], str]]]:  # noqa: B008
+    """Write `<group>/<metric>.txt` for every metric; yields each with what gives its text as it looks here.
+
+    Files are the same wherever they are written: of the usual width, in Unicode, without styles.
+    """
+    plain = Look(marker=look.marker, kind=look.kind)
     taken: dict[Path, list[str]] = {}
-    for family, shown in texts(stored, look):
+    for family, series in _all(stored, look):
         where = folder / filename(family.group) if family.group else folder
         where.mkdir(parents=True, exist_ok=True)
         name = filename(family.short, taken.setdefault(where, []))
         taken[where].append(name)
         path = where / f"{name}.txt"
-        plain = shown
-        if look.colour:
-            series = {stat: stored.series(one) for stat, one in {"": family.name, **family.statistics}.items()}
-            plain = text(family, series, look._replace(colour=False))
-        path.write_text(plain, encoding="utf-8")
-        yield path, shown
+        path.write_text(text(family, series, plain), encoding="utf-8")
+        yield path, partial(text, family, series, look)
+
+
+def _all(stored: Stored, look: Look) -> Iterator[tuple[Family, dict[str, Series]]]:
+    if look.kind not in KINDS:
+        raise BadSetting(f"no kind {look.kind!r} of text plot; there are: {', '.join(KINDS)}")
+    shown = [family for family in families(stored.names()) if not family.counts]
+    for family in shown[:MOST]:
+        series = {"": stored.series(family.name)}
+        series |= {stat: stored.series(name) for stat, name in family.statistics.items()}
+        if len(series[""]):
+            yield family, series
 
 
 def _curves(name: str, stats: dict[str, Series], look: Look) -> list[str]:

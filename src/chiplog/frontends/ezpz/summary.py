@@ -114,7 +114,8 @@ _FLOAT = frozenset((float,))
 def _usual(names: tuple[str, ...], precision: int) -> tuple[tuple[Token, ...], str]:
     """The tokens of a row; and one template for all, where each is only a name and a number."""
     tokens = _tokens(names, precision, frozenset(), (), frozenset())
-    plain = len(tokens) == len(names) and not any(token.deviation or token.width for token in tokens)
+    in_order = tuple(token.key for token in tokens) == names
+    plain = in_order and not any(token.deviation or token.width for token in tokens)
     return tokens, " ".join(token.template for token in tokens) if plain else ""
 
 
