@@ -188,6 +188,11 @@ class History:
         """
         from chiplog.views.finalize import finalize
 
+        if (
+            self._run.identity.rank != 0 or not (self._run.dir / "journal").is_dir()
+        ):  # rank 0 does it, or nobody kept it
+            self._run.finish()
+            return _one({})
         out = Path(outdir).expanduser().absolute() if outdir is not None else self._place(run_name)
         _note(self._run, env_info, timings)
         self._run.flush()
@@ -197,8 +202,6 @@ class History:
             *(["text"] if plot and append_tplot else []),
             *(["report"] if self.report_enabled else []),
         ]
-        if self._run.inert and not self._stored.attempts:  # another rank, or CHIPLOG_MODE=disabled: nothing was kept
-            return _one({})
         ending = finalize(
             self._stored,
             out,
