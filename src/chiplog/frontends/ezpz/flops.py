@@ -9,7 +9,7 @@ from typing import Any
 
 from chiplog.core.errors import ChiplogError
 from chiplog.metrics import hardware
-from chiplog.runtime import flopcount, memory
+from chiplog.runtime import device, flopcount
 
 __all__ = ["compute_mfu", "estimate_model_flops", "get_peak_flops", "try_estimate"]
 
@@ -57,7 +57,7 @@ def compute_mfu(
 
 def get_peak_flops(device_name: str | None = None) -> float | None:
     """The dense bf16 peak of a device in operations a second; None on a CPU, and, said once, for one nobody knows."""
-    name = device_name or memory.device_name()
+    name = device_name or device.name()
     if not name or name.lower() == "cpu":
         return None
     peak = hardware.peak(name)
