@@ -196,12 +196,15 @@ def _line(columns: Places, rows: Floats, shape: tuple[int, int], *, outline: boo
 
     good = ~np.isnan(rows)
     reach(columns[good], rows[good].astype(np.int64))
-    for at in np.flatnonzero(good[:-1] & good[1:] & (columns[1:] > columns[:-1])):
-        points = int(max(columns[at + 1] - columns[at], abs(rows[at + 1] - rows[at]))) + 1
-        reach(
-            np.rint(np.linspace(columns[at], columns[at + 1], points)).astype(np.int64),
-            np.rint(np.linspace(rows[at], rows[at + 1], points)).astype(np.int64),
-        )
+    at = np.flatnonzero(good[:-1] & good[1:] & (columns[1:] > columns[:-1]))
+    across, along = (columns[at + 1] - columns[at]).astype(np.float64), rows[at + 1] - rows[at]
+    steps = np.maximum(across, np.abs(along)).astype(np.int64)  # from each point to the next, one dot at a time
+    number = np.arange(int((steps + 1).sum())) - np.repeat(np.cumsum(steps + 1) - steps - 1, steps + 1)
+    share = number / np.repeat(steps, steps + 1)
+    reach(
+        np.rint(np.repeat(columns[at], steps + 1) + share * np.repeat(across, steps + 1)).astype(np.int64),
+        np.rint(np.repeat(rows[at], steps + 1) + share * np.repeat(along, steps + 1)).astype(np.int64),
+    )
     level = np.arange(height)[:, None]
     dots: Dots = (level == top) | (level == bottom) if outline else (level >= top) & (level <= bottom)
     return dots

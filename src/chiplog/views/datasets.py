@@ -16,21 +16,22 @@ import numpy as np
 import xarray as xr
 
 from chiplog.core.errors import BadSetting, MissingPackage
-from chiplog.core.records import NONFINITE, Matrix
+from chiplog.core.records import NONFINITE
 from chiplog.store.columns import Floats, Ints, Steps
 from chiplog.store.reader import Stored
+from chiplog.views.facts import Facts
 from chiplog.views.families import families, filename
 
 UNGROUPED = "dataset"  # the file of names without a group
 TAKEN = ("draw", "chain", "leapfrog", "step", "time")  # dimensions and coordinates
 
 
-def datasets(stored: Stored, *, warmup: int | float = 0) -> dict[str, xr.Dataset]:
+def datasets(stored: Stored, *, warmup: int | float = 0, facts: Facts | None = None) -> dict[str, xr.Dataset]:
     """The dataset of every group by its name, `""` for names without one.
 
     `warmup` leaves the first draws out: a fraction of all where it is a float, that many where it is an int.
     """
-    pieces = [*_numbers(stored), *_arrays(stored)]
+    pieces = [*_numbers(stored), *_arrays(facts or Facts(stored))]
     groups: dict[str, list[_Piece]] = {}
     for piece in pieces:
         groups.setdefault(piece.group, []).append(piece)
@@ -127,12 +128,8 @@ def _numbers(stored: Stored) -> Iterable[_Piece]:
             yield _Piece(family.group, short, name, steps, _repeats(steps), times, series.values[order])
 
 
-def _arrays(stored: Stored) -> Iterable[_Piece]:
-    found: dict[str, list[Matrix]] = {}
-    for record in stored.records("matrix", rank=0):
-        if isinstance(record, Matrix):
-            found.setdefault(record.name, []).append(record)
-    for name, logged in found.items():
+def _arrays(facts: Facts) -> Iterable[_Piece]:
+    for name, logged in facts.matrices.items():
         records = sorted(logged, key=lambda record: record.step or 0)
         steps = np.array([record.step or 0 for record in records])
         family = families([name])[0]

@@ -17,6 +17,7 @@ from chiplog.core import notes
 from chiplog.core.errors import BadSetting
 from chiplog.core.texts import words
 from chiplog.store.reader import Stored
+from chiplog.views.facts import Facts
 
 STAGES = ("data", "plots", "text", "report")
 EXTRAS = {"xarray": "data", "h5netcdf": "data", "h5py": "data", "pandas": "data", "matplotlib": "plot"}
@@ -71,35 +72,36 @@ def finalize(
         raise BadSetting(f"no stage {unknown[0]!r} of finalising; there are: {', '.join(STAGES)}")
     out = Path(outdir).expanduser() if outdir is not None else stored.path / "files"
     ending = Ending()
+    facts = Facts(stored)
     if "data" in stages:
         with ending.stage("data"):
-            _data(stored, out, ending, warmup, formats)
+            _data(stored, facts, out, ending, warmup, formats)
     if "plots" in stages:
         with ending.stage("plots"):
-            _plots(stored, out / "plots" / "mplot", ending, chains, pictures)
+            _plots(stored, facts, out / "plots" / "mplot", ending, chains, pictures)
     if "text" in stages:
         with ending.stage("text plots"):
             _texts(stored, out / "plots" / "tplot", ending, look, show)
     if "report" in stages:
         with ending.stage("report"):
-            _report(stored, out, ending, title)
+            _report(stored, facts, out, ending, title)
     return ending
 
 
-def _data(stored: Stored, out: Path, ending: Ending, warmup: int | float, formats: Sequence[str]) -> None:
+def _data(stored: Stored, facts: Facts, out: Path, ending: Ending, warmup: int | float, formats: Sequence[str]) -> None:
     from chiplog.views import datasets
 
-    ending.datasets = datasets.datasets(stored, warmup=warmup)
+    ending.datasets = datasets.datasets(stored, warmup=warmup, facts=facts)
     for ending_of_name in formats:
         with ending.stage(f"data as {ending_of_name}"):
             ending.made += datasets.write(ending.datasets, out, ending_of_name)
 
 
-def _plots(stored: Stored, folder: Path, ending: Ending, chains: int, formats: Sequence[str]) -> None:
+def _plots(stored: Stored, facts: Facts, folder: Path, ending: Ending, chains: int, formats: Sequence[str]) -> None:
     from chiplog.views import plots
 
     failed = []
-    for made in plots.write(stored, folder, formats, chains=chains):
+    for made in plots.write(stored, folder, formats, chains=chains, facts=facts):
         if made.trouble:
             failed.append(f"{made.name} ({made.trouble})")
         else:
@@ -119,13 +121,13 @@ def _texts(stored: Stored, folder: Path, ending: Ending, look: Any, show: Show |
             show(f"{shown()}\n")
 
 
-def _report(stored: Stored, out: Path, ending: Ending, title: str) -> None:
+def _report(stored: Stored, facts: Facts, out: Path, ending: Ending, title: str) -> None:
     from chiplog.views.markdown import to_markdown
     from chiplog.views.page import to_html
     from chiplog.views.report import report
 
     files = {name: path.relative_to(out).as_posix() for name, path in ending.pictures.items() if path.suffix == ".png"}
-    document = report(stored, title=title, pictures=files)
+    document = report(stored, title=title, pictures=files, facts=facts)
     out.mkdir(parents=True, exist_ok=True)
     for name, text in (("report.md", to_markdown(document)), ("report.html", to_html(document))):
         write_text(out / name, text)

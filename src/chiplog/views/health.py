@@ -7,28 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from chiplog.core.records import NONFINITE, Matrix, Table
+from chiplog.core.records import NONFINITE
 from chiplog.store.columns import Floats
 from chiplog.store.reader import Stored
 from chiplog.store.series import Series
 from chiplog.views import svg, units
 from chiplog.views.curves import unit
 from chiplog.views.document import Block, Grid, Picture, Section
+from chiplog.views.facts import Facts
 
 SPEED = ("tokens_per_sec", "samples_per_sec", "mfu", "hfu", "sol", "tflops", "step_time_sec", "data_time_sec")
 TELEMETRY = ("gpu/", "cpu/", "allocator/")
 SLOW = 1.05  # times the middle rank: a straggler
 
 
-def sections(stored: Stored, known: Mapping[str, Series]) -> Iterator[Section]:
+def sections(stored: Stored, facts: Facts, known: Mapping[str, Series]) -> Iterator[Section]:
     """The sections; `known` are series that have been read already."""
     yield Section("Speed", [_quantiles(known, lambda name: name.rpartition("/")[2] in SPEED)])
     yield Section("Goodput", [_last(known, lambda name: "goodput" in name or "badput" in name)])
     yield Section("Machines", [_quantiles(known, lambda name: name.startswith(TELEMETRY))])
-    yield Section("Ranks", [_ranks(stored), *_stragglers(stored)])
-    yield Section(
-        "Routers", [_last(known, lambda name: "moe" in name.split("/")[0] or "/moe" in name), *_loads(stored)]
-    )
+    yield Section("Ranks", [_ranks(stored), *_stragglers(facts)])
+    yield Section("Routers", [_last(known, lambda name: "moe" in name.split("/")[0] or "/moe" in name), *_loads(facts)])
 
 
 def _quantiles(known: Mapping[str, Series], wanted: Any) -> Grid:
@@ -67,23 +66,22 @@ def _ranks(stored: Stored) -> Grid:
     return Grid(head, rows, right=head[:3])
 
 
-def _stragglers(stored: Stored) -> Iterator[Block]:
+def _stragglers(facts: Facts) -> Iterator[Block]:
     rows: list[dict[str, Any]] = []
-    for record in stored.records("table"):
-        if isinstance(record, Table) and "straggler" in record.name:
+    for record in facts.tables:
+        if "straggler" in record.name:
             rows = [*rows, *record.rows][-20:]
     if rows:
         head = list(dict.fromkeys(key for row in rows for key in row))
         yield Grid(head, [[units.number(row.get(key, "")) for key in head] for row in rows], right=head)
 
 
-def _loads(stored: Stored) -> Iterator[Block]:
+def _loads(facts: Facts) -> Iterator[Block]:
     """The newest matrix of each router, layer by expert."""
-    newest: dict[str, Matrix] = {}
-    for record in stored.records("matrix"):
-        if isinstance(record, Matrix) and ("moe" in record.name or "expert" in record.name) and record.values:
-            newest[record.name] = record
-    for name, record in newest.items():
+    for name, logged in facts.matrices.items():
+        record = logged[-1]
+        if not ("moe" in name or "expert" in name) or not record.values:
+            continue
         values = np.full((len(record.values), max(map(len, record.values))), np.nan)
         for at, row in enumerate(record.values):
             values[at, : len(row)] = [NONFINITE[one] if isinstance(one, str) else one for one in row]

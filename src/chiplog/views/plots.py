@@ -15,6 +15,7 @@ from chiplog.store.columns import Floats
 from chiplog.store.reader import Stored
 from chiplog.views import figures
 from chiplog.views.curves import Drawn, curve, draw
+from chiplog.views.facts import Facts
 from chiplog.views.families import Family, families, filename, grouped
 
 MOST = 200  # pictures of single metrics; a run may have thousands
@@ -41,9 +42,16 @@ class Made(NamedTuple):
     trouble: str = ""
 
 
-def write(stored: Stored, folder: Path, formats: Sequence[str] = ("png",), *, chains: int = 128) -> Iterator[Made]:
+def write(
+    stored: Stored,
+    folder: Path,
+    formats: Sequence[str] = ("png",),
+    *,
+    chains: int = 128,
+    facts: Facts | None = None,
+) -> Iterator[Made]:
     """Make the pictures, one after the other; one that fails costs nothing but itself."""
-    for picture in pictures(stored, chains=chains):
+    for picture in pictures(stored, chains=chains, facts=facts):
         try:
             with figures.styled():
                 paths = figures.save(picture.figure(), folder / picture.stem, formats)
@@ -53,7 +61,7 @@ def write(stored: Stored, folder: Path, formats: Sequence[str] = ("png",), *, ch
             yield Made(picture.name, paths)
 
 
-def pictures(stored: Stored, *, chains: int = 128) -> Iterator[Picture]:
+def pictures(stored: Stored, *, chains: int = 128, facts: Facts | None = None) -> Iterator[Picture]:
     """All pictures of a run. `chains` values of a vector at most are in a ridge plot."""
     names = stored.names()
     known: dict[str, Drawn] = {}
@@ -83,7 +91,7 @@ def pictures(stored: Stored, *, chains: int = 128) -> Iterator[Picture]:
             )
     for family in shown[:MOST]:
         yield Picture(place(family.group, family.short), family.name, lambda family=family: _metric(family, drawn))  # type: ignore[misc]
-    yield from _arrays(stored, place, chains)
+    yield from _arrays(facts or Facts(stored), place, chains)
 
 
 Place = Callable[[str, str], Path]
@@ -176,14 +184,13 @@ def _ranks(stored: Stored, name: str) -> Figure:
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
 
-def _arrays(stored: Stored, place: Place, chains: int) -> Iterator[Picture]:
+def _arrays(facts: Facts, place: Place, chains: int) -> Iterator[Picture]:
     """Vectors as ridges; matrices as heat maps at a few steps, and row by row over time."""
-    found: dict[str, list[Matrix]] = {}
-    for record in stored.records("matrix"):
-        if isinstance(record, Matrix) and record.values:
-            found.setdefault(record.name, []).append(record)
-    for name, logged in found.items():
+    for name, recorded in facts.matrices.items():
+        logged = [record for record in recorded if record.values]
         family = families([name])[0]
+        if not logged:
+            continue
         if all(len(record.values) == 1 for record in logged):
             yield Picture(
                 place(family.group, f"{family.short}_ridge"),

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from chiplog.core import records
 from chiplog.core.redact import redact, redact_text
 from chiplog.store import layout
 from chiplog.store.columns import Floats
@@ -19,6 +18,7 @@ from chiplog.store.series import Series
 from chiplog.views import svg, units
 from chiplog.views.curves import Drawn, curve, unit
 from chiplog.views.document import Block, Document, Grid, Pairs, Picture, Quote, Section, Words
+from chiplog.views.facts import Facts
 from chiplog.views.families import Family, families
 from chiplog.views.health import sections as health
 from chiplog.views.terminal import line_plot
@@ -31,26 +31,29 @@ WELL = ("loss", "perplexity", "ppl", "error", "wer", "bits_per_byte", "bpb")  # 
 HIGH = ("acc", "accuracy", "reward", "f1", "bleu", "mfu", "tokens_per_sec", "goodput", "score", "win_rate")
 
 
-def report(stored: Stored, *, title: str = "", pictures: Mapping[str, str] | None = None) -> Document:
+def report(
+    stored: Stored, *, title: str = "", pictures: Mapping[str, str] | None = None, facts: Facts | None = None
+) -> Document:
     """The document. `pictures` are the files that were drawn, by metric, as paths seen from the report."""
-    facts = redact(stored.environment)
+    facts = facts or Facts(stored)
+    environment = redact(facts.environment)
     shown = [family for family in families(stored.names()) if not family.counts]
     measured = [one for family in shown[:ROWS] if (one := _measure(stored, family)) is not None]
     measured.sort(key=lambda one: _weight(one.family.name))
     more = f"the first {ROWS:,} of {len(shown):,} metrics" if len(shown) > ROWS else ""
     name = f"{stored.name} ({stored.id})" if stored.name != stored.id else stored.id
     sections = [
-        Section("Run", [_what(stored, facts, measured)]),
+        Section("Run", [_what(stored, facts, environment, measured)]),
         Section("Metric Overview", [_overview(measured, more)]),
         Section("Curves", list(_curves(stored, measured, pictures or {}))),
-        Section("Evaluations", [_evals(stored)]),
-        *health(stored, {one.family.name: one.series for one in measured}),
-        Section("Alerts", [_alerts(stored)]),
-        Section("Samples", list(_samples(stored))),
-        Section("Config", [Pairs(list(flat(redact(stored.config))))]),
-        Section("Environment", [_environment(facts)]),
+        Section("Evaluations", [_evals(facts)]),
+        *health(stored, facts, {one.family.name: one.series for one in measured}),
+        Section("Alerts", [_alerts(facts)]),
+        Section("Samples", list(_samples(facts))),
+        Section("Config", [Pairs(list(flat(redact(facts.config))))]),
+        Section("Environment", [_environment(environment)]),
         Section("Data", [_data(stored)]),
-        Section("Reproduce", list(_reproduce(stored, facts))),
+        Section("Reproduce", list(_reproduce(stored, environment))),
     ]
     under = f"{stored.project}, {stored.state}, {units.date(stored.created)}" if stored.created else stored.project
     return Document(title or f"Run {redact_text(name)}", redact_text(under), sections)
@@ -109,7 +112,7 @@ def _is_one_of(name: str, words: Sequence[str]) -> bool:
 # -- sections ----------------------------------------------------------------------------------------------------------
 
 
-def _what(stored: Stored, facts: Mapping[str, Any], measured: Sequence[Measured]) -> Pairs:
+def _what(stored: Stored, facts: Facts, environment: Mapping[str, Any], measured: Sequence[Measured]) -> Pairs:
     attempts = stored.attempts
     starts = [one.start.time for one in attempts if one.start is not None]
     ends = [one.last.time for one in attempts if one.last is not None]
@@ -127,10 +130,10 @@ def _what(stored: Stored, facts: Mapping[str, Any], measured: Sequence[Measured]
             ("attempts", units.count(len({one.attempt for one in attempts})) if len(attempts) > 1 else ""),
             ("ranks", units.count(world) if world > 1 else ""),
             *((one.family.name, _in_words(one)) for one in losses[:4]),
-            ("command", _command(facts)),
-            ("git", _git(facts.get("git") or {})),
+            ("command", _command(environment)),
+            ("git", _git(environment.get("git") or {})),
             ("tags", ", ".join(stored.tags)),
-            ("damage", "; ".join(map(str, stored.damage))),
+            ("damage", "; ".join(map(str, facts.damage))),
         ]
     )
 
@@ -184,8 +187,8 @@ def _plotted(drawn: Sequence[Drawn], names: Sequence[str]) -> str:
     return line_plot(curves, width=90, height=12, log=all(one.log for one in drawn))
 
 
-def _evals(stored: Stored) -> Grid:
-    found = [record for record in stored.records("eval") if isinstance(record, records.Eval)]
+def _evals(facts: Facts) -> Grid:
+    found = facts.evals
     names = list(dict.fromkeys(name for record in found for name in record.metrics))[:10]
     rows = [
         [_number(record.step), *(_number(record.metrics.get(name, "")) for name in names)] for record in found[-EVALS:]
@@ -194,8 +197,8 @@ def _evals(stored: Stored) -> Grid:
     return Grid(["step", *names], rows, right=["step", *names], more=more)
 
 
-def _alerts(stored: Stored) -> Grid:
-    found = [record for record in stored.records("alert") if isinstance(record, records.Alert)]
+def _alerts(facts: Facts) -> Grid:
+    found = facts.alerts
     rows = [
         [
             "" if record.step is None else _number(record.step),
@@ -210,18 +213,16 @@ def _alerts(stored: Stored) -> Grid:
     return Grid(["step", "level", "alert", "what", "evidence"], rows, right=["step"], more=more)
 
 
-def _samples(stored: Stored) -> Iterator[Block]:
+def _samples(facts: Facts) -> Iterator[Block]:
     """The newest texts that were logged, and the newest rows of each table."""
-    texts = [record for record in stored.records("text") if isinstance(record, records.Text)]
-    for record in texts[-SAMPLES:]:
+    for record in facts.texts[-SAMPLES:]:
         at = "" if record.step is None else f", step {_number(record.step)}"
         yield Quote(redact_text(record.text)[:4000], f"{record.name}{at}")
     tables: dict[str, list[dict[str, Any]]] = {}
-    for found in stored.records("table"):
-        if isinstance(found, records.Table):
-            kept = tables.setdefault(found.name, [])
-            kept += found.rows
-            del kept[:-SAMPLES]
+    for found in facts.tables:
+        kept = tables.setdefault(found.name, [])
+        kept += found.rows
+        del kept[:-SAMPLES]
     for name, rows in tables.items():
         head = list(dict.fromkeys(str(key) for row in rows for key in row))[:12]
         cells = [[redact_text(_said(row.get(key, "")))[:600] for key in head] for row in rows]
