@@ -13,8 +13,8 @@ from chiplog.views import units
 from chiplog.views.axes import Axis, axis_of
 from chiplog.views.curves import Drawn, label
 
-WIDTH, HEIGHT = 380, 200
-LEFT, RIGHT, TOP, BOTTOM = 48, 8, 16, 28  # margins
+WIDTH, HEIGHT = 380, 204
+LEFT, RIGHT, TOP, BOTTOM = 48, 8, 20, 28  # margins
 COLOURS = ("a", "b", "c", "d", "e", "f")  # names of the page's colours
 
 Place = Callable[[Floats], Floats]

@@ -38,7 +38,7 @@ def estimate_model_flops(model: Any, input_shape: tuple[int, ...], *, device: An
         counted = 0
     if counted:
         return counted
-    weights = sum(weight.numel() for weight in model.parameters())
+    weights: int = sum(weight.numel() for weight in model.parameters())
     tokens = 1
     for length in input_shape[-1:] if _vocabulary(model) is not None else input_shape[1:]:
         tokens *= length

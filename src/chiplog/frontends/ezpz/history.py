@@ -118,7 +118,7 @@ class History:
         """All values so far by name, in the order they came; read from the run."""
         self._run.flush()
         stored = self._stored
-        found: dict[str, list[Any]] = {name: stored.series(name).exact for name in stored.names()}  # type: ignore[misc]
+        found: dict[str, list[Any]] = {name: stored.series(name).exact for name in stored.names()}
         for record in stored.records():
             if (name := getattr(record, "name", None)) is None:
                 continue
@@ -405,7 +405,7 @@ def _table(stored: Stored) -> tuple[list[str], list[list[Any]]]:
     return ["step", *columns], [[step, *row] for step, row in zip(steps, cells, strict=True)]
 
 
-def _one(found: Mapping[str, Any]) -> Any:
+def _one(found: Mapping[str, xr.Dataset]) -> xr.Dataset | dict[str, xr.Dataset]:
     """The only dataset, or all by group."""
     if len(found) == 1:
         return next(iter(found.values()))

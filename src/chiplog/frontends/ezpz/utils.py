@@ -111,7 +111,7 @@ def setup_wandb(
             entity=entity,
             config=dict(config or {}),
             mode=mode,
-            **options,  # type: ignore[arg-type]
+            **options,
         )
     except Exception as error:
         logger.warning("W&B does not begin: %s: %s", type(error).__name__, error)
