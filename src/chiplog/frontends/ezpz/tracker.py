@@ -250,8 +250,8 @@ def _built_in(name: str, project_name: str | None, config: Mapping[str, Any], ou
     if name == "wandb":
         options = {"project": project_name} if project_name else {}
         return options, Wandb()
-    if name == "mlflow" and project_name:
-        options = {"experiment": project_name}
+    if name == "mlflow":
+        options = {"prefix": "ezpz.", **({"experiment": project_name} if project_name else {})}
     return options, _Face(name, None)
 
 
