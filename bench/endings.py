@@ -123,14 +123,12 @@ def report() -> Iterator[Figure]:
     from chiplog.views.finalize import finalize as end
 
     with _inside():
-        run = chiplog.init("bench", sinks="none", durability="relaxed", compact=False, alerts=False)
+        run = chiplog.init("bench", sinks="none", durability="process", compact=False, alerts=False)
         row = {f"train/metric_{number}": 0.123 * number for number in range(50)}
         for step in range(1_000_000):
             row["train/metric_0"] = float(step % 9973)
             run.log(row, step=step)
-            if step % 50_000 == 0:
-                run.flush()
-        run.finish(timeout=120)
+        assert run.finish(timeout=120).lost == 0
         subprocess.run([sys.executable, "-m", "chiplog", "compact", "--quiet", str(run.dir)], check=True)
         began = time.perf_counter()
         ending = end(chiplog.read(run.dir), "out", stages=["report"])

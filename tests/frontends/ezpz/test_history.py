@@ -233,6 +233,22 @@ def test_bad_values_disturb_nothing(tmp_path: Path) -> None:
     assert isinstance(result, dict) and result[""]["loss"].shape == (8,)
 
 
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "step"), [(None, 1), (["loss"], 1), ({"loss": 1.0}, "seven"), ({3: 1.0}, 1), ({"x": Mute()}, 1)]
+)
+def test_nothing_is_raised_into_the_loop(metrics: Any, step: Any) -> None:
+    """No row, a bad step, a key that is no text, a value without words; the next update works."""
+    history = History()
+    history.update(metrics, step=step)
+    assert history.update({"loss": 0.5}) == "loss=0.500000"
+    assert history.history["loss"][-1] == 0.5
+
+
 def test_use_wandb_is_deprecated() -> None:
     with pytest.warns(DeprecationWarning, match="use_wandb"):
         History().update({"loss": 1.0}, use_wandb=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from chiplog.frontends.ezpz import tracker as trackers
+from chiplog.frontends.ezpz import utils
 from chiplog.frontends.ezpz.history import History
 from chiplog.frontends.ezpz.tracker import (
     NullTracker,
@@ -176,6 +177,17 @@ def test_other_ranks_write_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert history.update({"loss": 1.0}) == "loss=1.000000"
     history.finalize(outdir=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_services_get_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The argument, or what the environment says; MLflow has its facts under `ezpz.`."""
+    options, _ = trackers.open_backends(["wandb", "mlflow"], project_name="p", config={}, outdir=None)
+    assert options == {"wandb": {"project": "p"}, "mlflow": {"prefix": "ezpz.", "experiment": "p"}}
+    options, _ = trackers.open_backends(["wandb"], project_name=None, config={}, outdir=None)
+    assert options == {"wandb": {}}  # the sink asks the environment
+    for name in ("WB_PROJECT_NAME", "WANDB_PROJECT", "WB_PROJECT"):
+        monkeypatch.setenv(name, f"by {name}")
+        assert utils._project() == f"by {name}"
 
 
 @pytest.mark.parametrize(("name", "value"), [("WANDB_DISABLED", "1"), ("WANDB_MODE", "disabled")])

@@ -19,6 +19,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from chiplog.core import notes
 from chiplog.core import run as engine
 from chiplog.core.media import Matrix
 from chiplog.core.records import NONFINITE
@@ -98,8 +99,15 @@ class History:
         """Record a row and say it in one line. Without a step it is the next one; `commit=False` keeps to it."""
         if use_wandb is not None:
             warnings.warn("use_wandb is deprecated: History(backends='wandb')", DeprecationWarning, stacklevel=2)
-        if step is None:
-            step = self._next
+        try:
+            return self._update(metrics, precision, commit, summarize, self._next if step is None else step)
+        except Exception as error:  # nothing of ours may stop a training
+            notes.once(f"update {self._run.id} {type(error).__name__}", f"update: {error!r}; training goes on")
+            return ""
+
+    def _update(
+        self, metrics: Mapping[str, Any], precision: int, commit: bool, summarize: bool, step: int | float
+    ) -> str:
         if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
             row = self._log(metrics, step)
         else:
@@ -107,7 +115,7 @@ class History:
         self._next = step + 1 if commit else step
         if not summarize:
             return ""
-        if len(row) > len(metrics):  # statistics across ranks
+        if self.distributed_history and len(row) > len(metrics):
             metrics = {**metrics, **row}
         line = format_compact_summary(metrics, precision)
         memory = format_memory_summary(metrics, ask=device_total) if _has_memory(tuple(metrics)) else ""
