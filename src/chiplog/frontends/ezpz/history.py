@@ -12,19 +12,18 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, wraps
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from time import perf_counter
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from chiplog.core import notes
 from chiplog.core import run as engine
-from chiplog.core.media import Matrix
 from chiplog.core.records import NONFINITE
 from chiplog.core.values import NUMBERS
 from chiplog.frontends.ezpz import tracker as trackers
+from chiplog.frontends.ezpz.arrays import arrays
+from chiplog.frontends.ezpz.stopwatch import StopWatch
 from chiplog.frontends.ezpz.summary import MEMORY, format_compact_summary, format_memory_summary
 from chiplog.frontends.ezpz.tracker import NullTracker, Tracker
 from chiplog.frontends.ezpz.utils import device_total, is_on
@@ -43,9 +42,6 @@ AUTOMATIC = 384  # ranks up to which statistics are made where nothing is said
 LOCAL = ("EZPZ_NO_DISTRIBUTED_HISTORY", "EZPZ_LOCAL_HISTORY")
 REPORTS = Path("outputs") / "history"
 SHEETS = ("metrics.csv", "config.json", "training_history.csv")
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class History:
@@ -111,7 +107,7 @@ class History:
         if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
             row = self._log(metrics, step)
         else:
-            row = self._log(_arrays(metrics), step)
+            row = self._log(arrays(metrics), step)
         self._next = step + 1 if commit else step
         if not summarize:
             return ""
@@ -269,55 +265,6 @@ class History:
             shutil.copyfile(about, out / "run_info.json")
 
 
-class StopWatch:
-    """Times what is inside, says it to the logger and, with `wbtag`, logs it to the current run.
-
-    >>> with StopWatch("forward pass", wbtag="timing/forward") as watch: ...
-    >>> watch.elapsed
-    """
-
-    def __init__(
-        self,
-        msg: str,
-        wbtag: str | None = None,
-        iter: int | None = None,
-        commit: bool = False,  # noqa: ARG002
-        prefix: str = "StopWatch/",
-        log_output: bool = True,
-    ) -> None:
-        self._msg, self._tag, self._iter, self._prefix, self._says = msg, wbtag, iter, prefix, log_output
-        self._open: list[tuple[float, Any]] = []
-        self.elapsed: float | None = None  # seconds of the last time
-
-    def __enter__(self) -> StopWatch:
-        run = engine.current
-        span = None if run is None else run.span(self._msg).__enter__()
-        self._open.append((perf_counter(), span))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        now = perf_counter()
-        began, span = self._open.pop()
-        self.elapsed = now - began
-        if span is not None:
-            span.__exit__(kind, error, at)
-        if self._says:
-            logger.info("%s took %.3f seconds", self._msg, self.elapsed)
-        if self._tag is not None and (run := engine.current) is not None:
-            row: dict[str, float] = {f"{self._prefix}{self._tag}/dt": self.elapsed}
-            if self._iter is not None:
-                row[f"{self._prefix}{self._tag}/iter"] = self._iter
-            run.log(row)
-
-    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        @wraps(function)
-        def timed(*args: P.args, **kwargs: P.kwargs) -> T:
-            with self:
-                return function(*args, **kwargs)
-
-        return timed
-
-
 # -- at the beginning --------------------------------------------------------------------------------------------------
 
 
@@ -377,26 +324,6 @@ def _across(distributed: bool) -> dict[str, Any]:
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
-
-
-def _arrays(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with its vectors and matrices as such; everything else is left to the engine."""
-    return {name: _array(value) for name, value in metrics.items()}
-
-
-def _array(value: Any) -> Any:
-    if isinstance(value, (int, float, str, bytes)) or value is None:
-        return value
-    shape = getattr(value, "shape", None)
-    if shape is not None and len(shape) in (1, 2) and not (len(shape) == 1 and shape[0] == 1):
-        listed = value.detach().tolist() if hasattr(value, "detach") else value.tolist()
-        return Matrix([listed] if len(shape) == 1 else listed)
-    if isinstance(value, (list, tuple)) and value:
-        if all(isinstance(one, (int, float)) for one in value):
-            return Matrix([value])
-        if all(isinstance(row, (list, tuple)) and all(isinstance(one, (int, float)) for one in row) for row in value):
-            return Matrix(value)
-    return value
 
 
 @lru_cache(maxsize=256)
