@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
 
 from chiplog.core.notes import clean
 from chiplog.store.columns import Floats
@@ -96,13 +96,13 @@ def dress(axes: Axes, drawn: Sequence[Drawn], title: str, *, x: bool = True) -> 
     if shown and all(one.log for one in shown):
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=8))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_minor_locator(NullLocator())  # hundreds of small ticks take longer than all the rest
     else:
         axes.yaxis.set_major_locator(MaxNLocator(6))
         if max(abs(bottom), abs(top)) >= 1e4:
             axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_ylim(bottom, top)
-    axes.set_title(_short(title))
+    axes.set_title(_short(title), y=1.0)
     axes.set_ylabel(label([one.name for one in shown]))
     if x and shown:
         axes.set_xlabel(shown[0].x_label)
@@ -114,7 +114,7 @@ def dress(axes: Axes, drawn: Sequence[Drawn], title: str, *, x: bool = True) -> 
 def heat(axes: Axes, values: Floats, title: str, *, extent: Extent | None = None, **how: Any) -> Any:
     """A matrix in colours; NaN is left white."""
     axes.grid(False)
-    axes.set_title(_short(title))
+    axes.set_title(_short(title), y=1.0)
     return axes.imshow(
         np.ma.masked_invalid(values), aspect="auto", cmap=HEAT, interpolation="nearest", extent=extent, **how
     )
@@ -133,7 +133,7 @@ def ridge(axes: Axes, steps: Floats, values: Floats, title: str) -> None:
         axes.plot(grid, row + 1.8 * density, color="white", linewidth=0.8, zorder=-row)
     axes.set_yticks(range(values.shape[1]), [units.count(step) for step in steps.tolist()])
     axes.grid(False)
-    axes.set_title(_short(title))
+    axes.set_title(_short(title), y=1.0)
     axes.set_ylabel("step")
     axes.set_xlabel(unit(title))
 
