@@ -1,15 +1,15 @@
-"""`StopWatch`: the seconds of a stretch of work, said and logged; a span of the current run."""
+"""`StopWatch`: the engine's, which also says its time and logs it under ezpz's names."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from functools import wraps
-from time import perf_counter
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from chiplog.core import run as engine
+from chiplog.core import stopwatch
 
 logger = logging.getLogger("chiplog.ezpz")
 
@@ -33,29 +33,26 @@ class StopWatch:
         prefix: str = "StopWatch/",
         log_output: bool = True,
     ) -> None:
-        self._msg, self._tag, self._iter, self._prefix, self._says = msg, wbtag, iter, prefix, log_output
-        self._open: list[tuple[float, Any]] = []
-        self.elapsed: float | None = None  # seconds of the last time
+        self._watch = stopwatch.StopWatch(msg, run=lambda: engine.current)
+        self._tag = None if wbtag is None else f"{prefix}{wbtag}"
+        self._iter, self._says = iter, log_output
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds: so far while it runs, of the last time when it has stopped."""
+        return self._watch.elapsed
 
     def __enter__(self) -> StopWatch:
-        run = engine.current
-        span = None if run is None else run.span(self._msg).__enter__()
-        self._open.append((perf_counter(), span))
+        self._watch.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        now = perf_counter()
-        began, span = self._open.pop()
-        self.elapsed = now - began
-        if span is not None:
-            span.__exit__(kind, error, at)
+        self._watch.__exit__(kind, error, at)
+        took = self._watch.elapsed
         if self._says:
-            logger.info("%s took %.3f seconds", self._msg, self.elapsed)
+            logger.info("%s took %.3f seconds", self._watch.name, took)
         if self._tag is not None and (run := engine.current) is not None:
-            row: dict[str, float] = {f"{self._prefix}{self._tag}/dt": self.elapsed}
-            if self._iter is not None:
-                row[f"{self._prefix}{self._tag}/iter"] = self._iter
-            run.log(row)
+            run.log({f"{self._tag}/dt": took, **({} if self._iter is None else {f"{self._tag}/iter": self._iter})})
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
