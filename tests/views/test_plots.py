@@ -14,7 +14,7 @@ from PIL import Image
 
 import chiplog
 from chiplog.views import figures, plots
-from chiplog.views.curves import curve, scale, smooth, unit
+from chiplog.views.drawn import curve, scale, smooth, unit
 
 
 def stored(*rows: dict[str, object], **how: object) -> chiplog.Stored:

@@ -24,8 +24,8 @@ from chiplog.store.reader import Stored
 from chiplog.store.series import Series
 from chiplog.views import svg, units
 from chiplog.views.abscissa import over
-from chiplog.views.curves import curve
 from chiplog.views.document import Block, Document, Grid, Picture, Section, Words
+from chiplog.views.drawn import curve
 from chiplog.views.families import families
 from chiplog.views.report import flat
 from chiplog.views.terminal import line_plot

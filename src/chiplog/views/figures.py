@@ -17,7 +17,7 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
 from chiplog.core.notes import clean
 from chiplog.store.columns import Floats
 from chiplog.views import units
-from chiplog.views.curves import SMOOTHED_FROM, Drawn, label, unit
+from chiplog.views.drawn import SMOOTHED_FROM, Drawn, label, unit
 
 # Okabe and Ito's colours, which people of all kinds of colour vision tell apart; black and yellow left out.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")

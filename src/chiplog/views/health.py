@@ -12,8 +12,8 @@ from chiplog.store.columns import Floats
 from chiplog.store.reader import Stored
 from chiplog.store.series import Series
 from chiplog.views import svg, units
-from chiplog.views.curves import unit
 from chiplog.views.document import Block, Grid, Picture, Section
+from chiplog.views.drawn import unit
 from chiplog.views.facts import Facts
 
 SPEED = ("tokens_per_sec", "samples_per_sec", "mfu", "hfu", "sol", "tflops", "step_time_sec", "data_time_sec")

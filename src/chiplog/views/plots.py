@@ -14,7 +14,7 @@ from chiplog.core.records import NONFINITE, Matrix
 from chiplog.store.columns import Floats
 from chiplog.store.reader import Stored
 from chiplog.views import figures
-from chiplog.views.curves import Drawn, curve, draw
+from chiplog.views.drawn import Drawn, curve, draw
 from chiplog.views.facts import Facts
 from chiplog.views.families import Family, families, filename, grouped
 

@@ -16,8 +16,8 @@ from chiplog.store.columns import Floats
 from chiplog.store.reader import Stored
 from chiplog.store.series import Series
 from chiplog.views import svg, units
-from chiplog.views.curves import Drawn, curve, unit
 from chiplog.views.document import Block, Document, Grid, Pairs, Picture, Quote, Section, Words
+from chiplog.views.drawn import Drawn, curve, unit
 from chiplog.views.facts import Facts
 from chiplog.views.families import Family, families
 from chiplog.views.health import sections as health

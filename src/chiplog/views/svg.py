@@ -11,7 +11,7 @@ from chiplog.core.notes import clean
 from chiplog.store.columns import Floats
 from chiplog.views import units
 from chiplog.views.axes import Axis, axis_of
-from chiplog.views.curves import Drawn, label
+from chiplog.views.drawn import Drawn, label
 
 WIDTH, HEIGHT = 380, 204
 LEFT, RIGHT, TOP, BOTTOM = 48, 8, 20, 28  # margins
