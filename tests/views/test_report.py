@@ -59,6 +59,15 @@ def test_the_overview_says_first_last_and_best(stored: chiplog.Stored) -> None:
     assert rows["gpu/0/power"]["best"] == ""
 
 
+def test_the_time_of_steps_that_were_timed_is_accounted_for() -> None:
+    """Where it went, in shares."""
+    with chiplog.init(project="p", sinks="none") as run:
+        for _ in run.steps(range(5)):
+            pass
+    words, grid, *_ = section(report(chiplog.read(run.dir)), "Goodput").blocks
+    assert "went into steps that counted" in words.text and {row[0] for row in grid.rows} >= {"step"}
+
+
 def test_alerts_have_their_evidence(stored: chiplog.Stored) -> None:
     (grid,) = section(report(stored), "Alerts").blocks
     row = next(row for row in grid.rows if row[2] == "too slow")

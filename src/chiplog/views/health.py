@@ -12,19 +12,21 @@ from chiplog.store.columns import Floats
 from chiplog.store.reader import Stored
 from chiplog.store.series import Series
 from chiplog.views import svg, units
-from chiplog.views.document import Block, Grid, Picture, Section
+from chiplog.views.document import Block, Grid, Picture, Section, Words
 from chiplog.views.drawn import unit
 from chiplog.views.facts import Facts
 
 SPEED = ("tokens_per_sec", "samples_per_sec", "mfu", "hfu", "sol", "tflops", "step_time_sec", "data_time_sec")
 TELEMETRY = ("gpu/", "cpu/", "allocator/")
+STEP_TIME = "train/step_time_sec"
 SLOW = 1.05  # times the middle rank: a straggler
 
 
 def sections(stored: Stored, facts: Facts, known: Mapping[str, Series]) -> Iterator[Section]:
     """The sections; `known` are series that have been read already."""
     yield Section("Speed", [_quantiles(known, lambda name: name.rpartition("/")[2] in SPEED)])
-    yield Section("Goodput", [_last(known, lambda name: "goodput" in name or "badput" in name)])
+    goodput = _last(known, lambda name: "goodput" in name or "badput" in name)
+    yield Section("Goodput", [*_ledger(stored, known), goodput])
     yield Section("Machines", [_quantiles(known, lambda name: name.startswith(TELEMETRY))])
     yield Section("Ranks", [_ranks(stored), *_stragglers(facts)])
     yield Section("Routers", [_last(known, lambda name: "moe" in name.split("/")[0] or "/moe" in name), *_loads(facts)])
@@ -47,6 +49,18 @@ def _last(known: Mapping[str, Series], wanted: Any) -> Grid:
         [name, units.number(float(series.values[-1])), unit(name)] for name, series in known.items() if wanted(name)
     ]
     return Grid(["metric", "last", "unit"], rows, right=["last"])
+
+
+def _ledger(stored: Stored, known: Mapping[str, Series]) -> Iterator[Block]:
+    """Where the time went, where steps were timed."""
+    if STEP_TIME not in known:
+        return
+    spent = stored.goodput()
+    if spent.wall <= 0:
+        return
+    yield Words(f"{spent.goodput:.1%} of {units.duration(spent.wall)} went into steps that counted.")
+    rows = [[kind, units.duration(one), f"{one / spent.wall:.1%}"] for kind, one in spent.seconds.items() if one > 0]
+    yield Grid(["kind", "time", "share"], rows, right=["time", "share"])
 
 
 def _ranks(stored: Stored) -> Grid:
