@@ -155,6 +155,27 @@ def test_a_smooth_line_stays_as_it_is_and_a_rough_one_does_not() -> None:
     assert smooth(rough).std() < 0.5 * rough.std()
 
 
+def test_a_line_is_smoothed_as_its_scale_shows_it() -> None:
+    """Over decades the small values are as rough as the large ones, and as smooth."""
+    noise = np.random.default_rng(0).normal(size=500) * 0.3
+    rows = [{"a": float(10.0 ** (2 - 4 * n / 500 + noise[n]))} for n in range(500)]
+    drawn = curve(stored(*rows).series("a"))
+    assert drawn.log
+    rough, smoothed = (np.diff(np.log10(one)).std() for one in (drawn.mean, drawn.smooth))
+    assert smoothed < 0.3 * rough
+
+
+def test_the_labels_of_a_log_scale_are_numbers() -> None:
+    """And no formulas."""
+    with figures.styled():
+        figure = figures.metric(
+            curve(stored(*[{"a": 10.0 ** (n / 10)} for n in range(60)]).series("a")), "a", ranks=False
+        )
+        figure.canvas.draw()
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert "100" in labels and not any("$" in text for text in labels)
+
+
 def test_units_are_in_the_names() -> None:
     assert unit("train/step_time_sec") == "s" and unit("gpu/0/power") == "W" and unit("train/loss") == ""
     assert unit("train/tokens_per_sec") == "tokens/s"

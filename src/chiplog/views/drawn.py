@@ -76,7 +76,7 @@ def curve(series: Series, points: int = POINTS, stats: dict[str, Series] | None 
         mean=np.clip(middle.mean, -LARGEST, LARGEST),
         low=np.clip(low, -LARGEST, LARGEST),
         high=np.clip(high, -LARGEST, LARGEST),
-        smooth=smooth(np.clip(middle.mean, bottom, top)),
+        smooth=_smooth_on(np.clip(middle.mean, bottom, top), log),
         nans=x[middle.nans > 0],
         spikes=beyond,
         bottom=bottom,
@@ -126,6 +126,12 @@ def smooth(values: Floats) -> Floats:
         share = np.convolve(known.astype(np.float64), weights, "same")
         smoothed: Floats = np.where(share > 0, total / share, np.nan)
     return smoothed
+
+
+def _smooth_on(values: Floats, log: bool) -> Floats:
+    """The smoothed line as it looks on its scale."""
+    with np.errstate(all="ignore"):
+        return 10.0 ** smooth(np.log10(values)) if log else smooth(values)
 
 
 def unit(name: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from chiplog.core.notes import clean
 from chiplog.store.columns import Floats
@@ -27,7 +27,7 @@ DPI = 110
 Extent: TypeAlias = tuple[float, float, float, float]
 # Without what would make two pictures of the same differ; quick rather than small.
 SAVED: dict[str, dict[str, Any]] = {
-    ".png": {"metadata": {"Software": None}, "pil_kwargs": {"compress_level": 4}},
+    ".png": {"metadata": {"Software": None}, "pil_kwargs": {"compress_level": 2}},
     ".svg": {"metadata": {"Date": None}},
 }
 STYLE: Any = {
@@ -36,6 +36,7 @@ STYLE: Any = {
     "axes.grid": True, "grid.color": "#e6e6e6", "grid.linewidth": 0.6, "axes.axisbelow": True, "xtick.color": INK,
     "ytick.color": INK, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8, "legend.frameon": False,
     "svg.fonttype": "path", "svg.hashsalt": "chiplog", "path.simplify": True, "text.parse_math": False,
+    "xtick.bottom": False, "ytick.left": False,
 }  # fmt: skip
 
 
@@ -96,6 +97,7 @@ def dress(axes: Axes, drawn: Sequence[Drawn], title: str, *, x: bool = True) -> 
     if shown and all(one.log for one in shown):
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=8))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
         axes.yaxis.set_minor_locator(NullLocator())  # hundreds of small ticks take longer than all the rest
     else:
         axes.yaxis.set_major_locator(MaxNLocator(6))
