@@ -24,6 +24,7 @@ from chiplog.views.health import sections as health
 from chiplog.views.terminal import line_plot
 
 CURVES = 60  # pictures; a run may have thousands of metrics
+TEXTS = 12  # of them also in characters, where there are no files of pictures
 ROWS = 200  # of a table
 POINTS = 300  # of a picture
 EVALS, ALERTS, SAMPLES = 20, 50, 5  # the newest
@@ -168,7 +169,7 @@ def _overview(measured: Sequence[Measured], more: str) -> Grid:
 
 def _curves(stored: Stored, measured: Sequence[Measured], pictures: Mapping[str, str]) -> Iterator[Block]:
     known = set(stored.names())
-    for one in measured[:CURVES]:
+    for number, one in enumerate(measured[:CURVES]):
         name = one.family.name
         drawn, names = [one.drawn], [name]
         other = f"eval/{one.family.short}"
@@ -176,7 +177,7 @@ def _curves(stored: Stored, measured: Sequence[Measured], pictures: Mapping[str,
             drawn.append(curve(stored.series(other), POINTS))
             names.append(other)
         file = pictures.get(name, "")
-        text = "" if file else _plotted(drawn, names)
+        text = "" if file or number >= TEXTS else _plotted(drawn, names)
         yield Picture(name, svg.chart(drawn, names), text, file)
     if len(measured) > CURVES:
         yield Words(f"{len(measured) - CURVES:,} more metrics are in the table above, and in the data.")
