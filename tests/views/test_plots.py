@@ -104,6 +104,19 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first == again
 
 
+def test_a_page_that_is_used_again_has_nothing_left_of_before(tmp_path: Path) -> None:
+    """Over decades with NaN, then small and constant, then large: each as if it were alone."""
+    rows = [
+        {"a": math.nan if n == 50 else 10.0 ** (n / 10 - 3), "b": 0.5, "c": 1e6 * math.sin(n) + (1e9 if n == 7 else 0)}
+        for n in range(100)
+    ]
+    whole = {one.name: one.paths[0].read_bytes() for one in plots.write(stored(*rows), tmp_path / "whole")}
+    for name in ("a", "b", "c"):
+        alone = stored(*[{name: row[name]} for row in rows])
+        (made,) = plots.write(alone, tmp_path / name)
+        assert made.paths[0].read_bytes() == whole[name], name
+
+
 def test_nobody_elses_style_is_changed(tmp_path: Path) -> None:
     """A script that draws pictures of its own goes on as before; no window system is asked."""
     run = stored({"a": 1.0})

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from chiplog.core.notes import clean
 from chiplog.store.columns import Floats
@@ -64,10 +64,14 @@ def save(figure: Figure, stem: Path, formats: Sequence[str]) -> list[Path]:
     return paths
 
 
-def metric(drawn: Drawn, title: str, *, ranks: bool) -> Figure:
-    """One metric: its curve, and beside it how its values are distributed."""
-    figure, (axes,) = new(7.2, 3.4)
-    figure.subplots_adjust(left=0.1, right=0.87, top=0.9, bottom=0.14)
+def metric(drawn: Drawn, title: str, *, ranks: bool, page: Figure | None = None) -> Figure:
+    """One metric: its curve, and beside it how its values are distributed; on the page of another one, if given."""
+    if page is None:
+        figure, (axes,) = new(7.2, 3.4)
+        figure.subplots_adjust(left=0.1, right=0.87, top=0.9, bottom=0.14)
+    else:
+        figure, axes = page, page.axes[0]
+        _wipe(axes)
     words = "from the lowest to the highest rank" if ranks else "all values"
     band(axes, drawn, COLOURS[0], words=words)
     dress(axes, [drawn], title)
@@ -147,6 +151,18 @@ def lines(axes: Axes, curves: Mapping[str, Drawn], title: str, *, x: bool = True
     dress(axes, list(curves.values()), title, x=x)
     if len(curves) > 1:
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=min(4, len(curves)), borderaxespad=0)
+
+
+def _wipe(axes: Axes) -> None:
+    """Take everything from axes but their ticks, which take longest to make."""
+    for artist in (*axes.lines, *axes.collections, *axes.texts, axes.get_legend()):
+        if artist is not None:
+            artist.remove()
+    axes.relim()
+    axes.set_autoscalex_on(True)
+    axes.set_yscale("linear")
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_major_formatter(ScalarFormatter())
 
 
 def _marks(axes: Axes, drawn: Drawn) -> None:

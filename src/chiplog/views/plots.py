@@ -27,7 +27,10 @@ GPU = ("power", "utilization", "temperature", "temp", "memory_used", "dram_free"
 
 
 class Picture(NamedTuple):
-    """A picture to be made: its place without an ending, what it shows, and how it is drawn."""
+    """A picture to be made: its place without an ending, what it shows, and how it is drawn.
+
+    A figure is to be saved before the next one is asked for, which may be drawn on the same page.
+    """
 
     stem: Path
     name: str
@@ -89,16 +92,24 @@ def pictures(stored: Stored, *, chains: int = 128, facts: Facts | None = None) -
                 f"{group or 'run'} overview",
                 lambda curves=curves: _overview(curves, drawn),  # type: ignore[misc]
             )
+    pages: list[Figure] = []
     for family in shown[:MOST]:
-        yield Picture(place(family.group, family.short), family.name, lambda family=family: _metric(family, drawn))  # type: ignore[misc]
+        yield Picture(
+            place(family.group, family.short),
+            family.name,
+            lambda family=family: _metric(family, drawn, pages),  # type: ignore[misc]
+        )
     yield from _arrays(facts or Facts(stored), place, chains)
 
 
 Place = Callable[[str, str], Path]
 
 
-def _metric(family: Family, drawn: Callable[[Family], Drawn]) -> Figure:
-    return figures.metric(drawn(family), family.name, ranks=bool(family.statistics))
+def _metric(family: Family, drawn: Callable[[Family], Drawn], pages: list[Figure]) -> Figure:
+    """The picture of one metric, on the page of the one before: half of the work is to make a new one."""
+    page = pages.pop() if pages else None
+    pages.append(figures.metric(drawn(family), family.name, ranks=bool(family.statistics), page=page))
+    return pages[0]
 
 
 def _overview(members: Sequence[Family], drawn: Callable[[Family], Drawn]) -> Figure:
