@@ -13,6 +13,7 @@ from pathlib import Path
 from bench import (  # noqa: F401  each adds its rows
     boards,
     calls,
+    endings,
     front_ends,
     kills,
     loops,
