@@ -6,15 +6,11 @@ ask for it, so that `import chiplog` is quick (docs/decisions/0003-imports.md).
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
-import time
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -22,13 +18,14 @@ import msgspec
 from chiplog.core import notes, records, run, settings, values
 from chiplog.core.clock import Clock
 from chiplog.core.ending import Delivery
-from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound, Unwritable
+from chiplog.core.errors import BadSetting, ChiplogError, RunExists, RunNotFound
 from chiplog.core.identity import Identity
 from chiplog.core.keeper import Keeper
-from chiplog.core.protocols import Meter, Probe, Rule, Sink, Stage, Times
+from chiplog.core.protocols import Probe, Rule, Sink, Stage, Times
 from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
+from chiplog.runtime import exits, metering
 from chiplog.runtime import ranks as ranks_
 from chiplog.store import baselines, disks, journal, layout, manifest, process
 from chiplog.store.manifest import Manifest
@@ -42,8 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENVIRONMENT = 2.0  # s that the end of a short run waits for git and the like
-PAUSES = (0.1, 0.2, 0.0)  # s after each time that the disk refused at the door
-REACH = (5.0, 30.0)  # s after which a file system that does not answer is named, and given up
 COMPACT_FROM = 1 << 20  # bytes of journal from which `finish` has them compacted
 
 
@@ -95,8 +90,8 @@ def attach(dir: str | Path) -> Run:
     """Open a journal of this process's own in a run that another process has begun; for forked and spawned workers."""
     environ = dict(os.environ)
     path = Path(dir).expanduser().absolute()
-    _reach(path)
-    if not _ask_disk(path, (path / layout.JOURNAL).is_dir):
+    disks.reach(path)
+    if not disks.patiently(path, (path / layout.JOURNAL).is_dir):
         raise RunNotFound(f"there is no run in {str(path)!r}; give the `dir` of the run to join")
     stored = _stored(path)
     launch = stored.attempts[-1].launch if stored.attempts else os.urandom(8).hex()
@@ -203,7 +198,7 @@ def make(
     root = Path(chosen.dir).expanduser().absolute()
     path = root / layout.check_slug("project", project) / layout.check_slug("id", run_id)
     if chosen.mode != "disabled":
-        _reach(path)
+        disks.reach(path)
     identity = Identity(
         project,
         run_id,
@@ -223,7 +218,7 @@ def make(
         if reduce is None:
             return run.inert(identity, config, reason="")
         return _take_part(identity, chosen, stages, reduce, _open_probes(chosen, environ))
-    existed = _ask_disk(path, (path / layout.JOURNAL).is_dir)
+    existed = disks.patiently(path, (path / layout.JOURNAL).is_dir)
     # With journals on all ranks, another rank may have made the directory a moment ago.
     before = existed and any(segment.rank == mine.rank for segment in layout.segments(path))
     if before and chosen.resume == "never":
@@ -284,11 +279,11 @@ def _take_part(
     keeper = Keeper("keeper")
     made = Run(
         identity, Blank(), clock=Clock(), config=identity.config, keeper=keeper, stages=stages, waiting=Pending(),
-        meters=_meter, times=_step_times, strict=chosen.strict,
+        meters=metering.meter, times=_step_times, strict=chosen.strict,
     )  # fmt: skip
     keeper.add(made.chores.tend)
     keeper.start()
-    _finish_at_exit(made)
+    exits.finish_at_exit(made)
     _join_ranks(made, reduce)
     for probe in probes:  # what they see of a device may explain that a rank of this machine is slow
         _sample(made, probe, reduce)
@@ -347,44 +342,6 @@ def _stored(path: Path) -> Stored:
     from chiplog.store.reader import Stored
 
     return Stored(path)
-
-
-def _meter(
-    *,
-    model: Any = None,
-    flops_per_token: Any = None,
-    device: str | None = None,
-    dtype: Any = "bf16",
-    peak_tflops: float | None = None,
-    memory: bool = False,
-    **options: Any,
-) -> Meter:
-    """What measures the steps of a run; a share of the peak only where operations and peak are known."""
-    from chiplog.metrics import flops, hardware, throughput
-    from chiplog.runtime import device as device_
-    from chiplog.runtime import memory as memory_
-
-    try:
-        if hardware.dtype_name(dtype) is None:
-            raise ValueError(f"dtype = {dtype!r}; there are: {', '.join(hardware.DTYPES)}")
-        if model is not None:
-            flops_per_token = flops.count(model)
-        if peak_tflops is None and (flops_per_token is not None or options.get("flops_per_step") is not None):
-            name = device or device_.name()
-            peak_tflops = hardware.peak(name, dtype) if name else None
-            if peak_tflops is None:
-                notes.say(
-                    f"there will be no MFU: the peak of {name or 'this CPU'} in {dtype} is not known; "
-                    "give it: run.meter(peak_tflops=...)"
-                )
-        return throughput.Meter(
-            flops_per_token=flops_per_token,
-            peak_tflops=peak_tflops,
-            memory=memory_.read if memory else None,
-            **options,
-        )
-    except (ValueError, TypeError) as error:
-        raise BadSetting(f"run.meter: {error}") from None
 
 
 def _step_times() -> Times:
@@ -457,8 +414,8 @@ def _open(
     from chiplog.runtime.watch import Watch
 
     path = identity.dir
-    segment, fd = _ask_disk(path, lambda: journal.open_attempt(path, identity.rank))
-    durability = chosen.durability or _durability(path)
+    segment, fd = disks.patiently(path, lambda: journal.open_attempt(path, identity.rank))
+    durability = chosen.durability or disks.durability(path)
     keeper = Keeper("keeper")
     pages = journal.Journal(path, segment, fd, durability=durability, wake=keeper.wake)
     clock = Clock()
@@ -474,7 +431,7 @@ def _open(
         watcher=Watch(),
         reread=lambda: _stored(path),
         remember=lambda state: baselines.save(path, identity.rank, state),
-        meters=_meter,
+        meters=metering.meter,
         times=_step_times,
         strict=chosen.strict,
     )
@@ -506,54 +463,9 @@ def _open(
     if chosen.compact and identity.rank == 0:
         made.at_finish(lambda: _compact(path) if pages.settled else None)
     if chosen.on_signal == "flush":
-        _flush_on_signal(made)
-    _finish_at_exit(made)
+        exits.flush_on_signal(made)
+    exits.finish_at_exit(made)
     return made
-
-
-def _ask_disk(path: Path, question: Callable[[], T]) -> T:
-    """The answer to a question at the door; a disk that refuses for a moment is asked again."""
-    for pause in PAUSES:
-        try:
-            return question()
-        except OSError as error:
-            refused = error
-        time.sleep(pause)
-    raise Unwritable(
-        f"cannot write {path}: {refused.strerror or refused}; choose another place with init(dir=...) or CHIPLOG_DIR"
-    )
-
-
-def _reach(path: Path) -> None:
-    """Wait until the file system of a path answers, or fail: without its server, `init` would hang for ever."""
-    if not disks.some_far(_mounts()):
-        return
-    answered = disks.ask(path)
-    if answered.wait(REACH[0]):
-        return
-    notes.say(f"waiting for the file system of {path}, which does not answer")
-    if not answered.wait(REACH[1] - REACH[0]):
-        raise Unwritable(
-            f"the file system of {path} has not answered for {REACH[1]:.0f} s; "
-            "choose another place with init(dir=...) or CHIPLOG_DIR"
-        )
-
-
-def _mounts() -> str:
-    try:
-        return Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def _durability(path: Path) -> str:
-    durability, kind = disks.default_durability(path.resolve(), _mounts())
-    if durability == "relaxed":
-        notes.say(
-            f"{path} is on a network file system ({kind}): records are written in the background, at most 0.5 s behind "
-            "(durability='relaxed'; set durability='process' to have each on disk before log() returns)"
-        )
-    return durability
 
 
 def _introduce(made: Run, environ: Mapping[str, str]) -> None:
@@ -620,44 +532,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _flush_on_signal(made: Run) -> None:
-    if threading.current_thread() is not threading.main_thread():
-        notes.say("on_signal='flush' works only when init() is called in the main thread; it is left out")
-        return
-    import signal
-
-    before = signal.getsignal(signal.SIGTERM)
-    reference = weakref.ref(made)
-
-    def flush(number: int, frame: FrameType | None) -> None:
-        if (living := reference()) is not None:
-            living.flush()
-        if callable(before):
-            before(number, frame)
-        elif before == signal.SIG_DFL:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
-    def restore() -> None:
-        on_top = signal.getsignal(signal.SIGTERM) is flush
-        if on_top and before is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
-
-    if before is None:
-        notes.say("SIGTERM is handled outside of Python, and on_signal='flush' cannot call that; it is left out")
-        return
-    signal.signal(signal.SIGTERM, flush)
-    made.at_finish(restore)
-
-
-def _finish_at_exit(made: Run) -> None:
-    reference = weakref.ref(made)
-
-    def end() -> None:
-        if (left := reference()) is not None:
-            left.at_exit()
-
-    atexit.register(end)
-    made.at_finish(lambda: atexit.unregister(end))

@@ -273,7 +273,7 @@ def test_a_stall_costs_one_slow_write_where_every_record_is_written_at_once(
 
 
 # How long `init` waits: the real times with CHIPLOG_FAULTS=full.
-SOON = "" if FULL else "from chiplog import assembly; assembly.REACH = (0.5, 3.0)\n"
+SOON = "" if FULL else "from chiplog.store import disks; disks.REACH = (0.5, 3.0)\n"
 
 
 def test_a_run_does_not_wait_for_ever_to_begin(passthrough: Passthrough, tmp_path: Path) -> None:
