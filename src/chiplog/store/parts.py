@@ -186,6 +186,11 @@ class Part:
                 for row in rows
             ]
 
+    @cached_property
+    def has_spans(self) -> bool:
+        with self._reading():
+            return int(self._open("spans").metadata.num_rows) > 0
+
     def verify(self) -> None:
         """Read every byte of it; raises `Broken` if one is not as it was written."""
         with self._reading():
