@@ -23,13 +23,15 @@ def run(args: Namespace) -> int:
     if args.export:
         from chiplog.views.web.static import export
 
-        return export(root, Path(args.export), args.choose)
-    token = _token(args.token_file, args.environ)
+        written = export(root, Path(args.export), args.choose)
+        print(f"{len(written)} runs in {Path(args.export) / 'index.html'}")
+        return 0
+    token = _token(args.token_file)
     if not guard.is_loopback(args.host):
         if token is None:
             raise BadSetting(
-                f"--host {args.host} would show the runs to others: give a token that you choose, with --token-file "
-                "or CHIPLOG_UI_TOKEN, and the names the server goes by, with --allowed-host"
+                f"--host {args.host} would show the runs to others: give a token that you choose with --token-file, in a "
+                "file that only you can read, and the names the server goes by with --allowed-host"
             )
         notes.say(f"whoever reaches {args.host} and has the token sees all runs, and what travels is not encrypted")
     token = token or guard.new_token()
@@ -58,15 +60,15 @@ def cache_dir(environ: Mapping[str, str]) -> Path:
     return Path(base if base.startswith("/") else "~/.cache").expanduser() / "chiplog"
 
 
-def _token(file: str | None, environ: Mapping[str, str]) -> str | None:
+def _token(file: str | None) -> str | None:
     """A token that the user has chosen; never on the command line, which everybody on the machine can read."""
-    token = environ.get("CHIPLOG_UI_TOKEN")
-    if file:
-        path = Path(file).expanduser()
-        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise BadSetting(f"others may read {path}: chmod 600 {path}")
-        token = path.read_text().strip()
-    if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token):
+    if not file:
+        return None
+    path = Path(file).expanduser()
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise BadSetting(f"others may read {path}: chmod 600 {path}")
+    token = path.read_text().strip()
+    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
         raise BadSetting("a token has at least 16 letters, digits or signs; `openssl rand -hex 16` makes one")
     return token
 

@@ -105,6 +105,18 @@ class Catalog:
             self.version = version if changed or not self.version else self.version
             return changed
 
+    def look_again(self, key: str) -> Entry | None:
+        """A run as it is at this moment."""
+        entry, path = self.get(key), self.path(key)
+        if entry is None or path is None:
+            return None
+        now = look(path, key, entry.place, _stamp(path))
+        with self._lock:
+            now.version = self.version + 1 if _differ(entry, now) else entry.version
+            self.version = max(self.version, now.version)
+            self._entries[key] = now
+        return now
+
     def save(self) -> None:
         """Write down what is known, for the next start. A cache that cannot be written is none."""
         if self._file is None or self._saved == self.version:
@@ -173,7 +185,7 @@ def ran(attempt: state.AttemptState, now: int) -> float:
 def flat(config: Mapping[str, Any], most: int = MOST) -> Iterator[tuple[str, Scalar]]:
     """A nested mapping as pairs, `model.dim`; what is neither text nor number as its JSON."""
     count = 0
-    waiting: list[tuple[str, Any]] = [(str(key), value) for key, value in reversed(config.items())]
+    waiting: list[tuple[str, Any]] = [(str(key), value) for key, value in reversed(list(config.items()))]
     while waiting and count < most:
         name, value = waiting.pop()
         if isinstance(value, dict) and value and name.count(".") < 20:

@@ -90,9 +90,9 @@ def bucket(
     low: float | None = None,
     high: float | None = None,
     *,
-    ends: tuple[float, float] | None = None,
+    between: tuple[float, float] | None = None,
 ) -> Buckets:
-    """Points in at most `n` buckets of equal width; between `ends` rather than their own, to share them with others."""
+    """Points in at most `n` buckets of equal width; `between` ends rather than their own, to share them with others."""
     if len(steps) > 1 and not bool(np.all(steps[1:] >= steps[:-1])):
         order = np.argsort(steps, kind="stable")
         steps, values = steps[order], values[order]
@@ -103,7 +103,7 @@ def bucket(
     if not len(steps):
         none, count = np.empty(0, np.float64), np.empty(0, np.int64)
         return Buckets(steps, steps, none, none, none, count, count)
-    first, last = ends or (float(steps[0]), float(steps[-1]))
+    first, last = between or (float(steps[0]), float(steps[-1]))
     edges = np.linspace(first, last, n + 1)[1:-1]
     starts = np.unique(np.concatenate([[0], np.searchsorted(steps, edges, "right")]))
     starts = starts[starts < len(steps)]

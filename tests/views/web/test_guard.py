@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import serving as tools
-import stores
 from chiplog.core import records
 from chiplog.views.web.guard import is_loopback
+from tests.views.web import serving as tools
+from tests.views.web import stores
 
 ROUTES = (
     "/api/runs", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix", "/api/ranks", "/api/trace",

@@ -127,14 +127,14 @@ def ranks(stored: Stored, name: str) -> dict[str, Any]:
     found = stored.series(name).by_rank()
     values, steps = found.values, found.steps.astype(np.float64)
     count = len(steps)
-    means = np.nanmean(values, axis=0) if count and not np.isnan(values).all() else np.full(len(found.ranks), np.nan)
-    if count > RANK_STEPS:
-        starts = np.linspace(0, count, RANK_STEPS + 1).astype(np.int64)[:-1]
-        known = ~np.isnan(values)
-        sums = np.add.reduceat(np.where(known, values, 0.0), starts, axis=0)
-        with np.errstate(all="ignore"):
-            values = sums / np.add.reduceat(known.astype(np.int64), starts, axis=0)
-        steps = steps[starts]
+    known = np.isfinite(values)
+    finite = np.where(known, values, 0.0)
+    with np.errstate(all="ignore"):
+        means = finite.sum(axis=0) / known.sum(axis=0)
+        if count > RANK_STEPS:
+            starts = np.linspace(0, count, RANK_STEPS + 1).astype(np.int64)[:-1]
+            values = np.add.reduceat(finite, starts, axis=0) / np.add.reduceat(known.astype(np.int64), starts, axis=0)
+            steps = steps[starts]
     return {
         "ranks": found.ranks.tolist(),
         "steps": steps.tolist(),

@@ -103,7 +103,7 @@ def pack(groups: Sequence[Sequence[tuple[dict[str, Any], Line]]], axis: Axis, n:
     arrays: list[Floats] = []
     place = 0
     for group in groups:
-        for about, drawn in zip((one for one, _ in group), _draw([line for _, line in group], axis, n), strict=True):
+        for about, drawn in zip((one for one, _ in group), draw([line for _, line in group], axis, n), strict=True):
             facts, columns = drawn
             where = {}
             for name, column in columns.items():
@@ -116,7 +116,7 @@ def pack(groups: Sequence[Sequence[tuple[dict[str, Any], Line]]], axis: Axis, n:
     return len(head).to_bytes(8, "little") + head + b"".join(array.tobytes() for array in arrays)
 
 
-def _draw(lines: list[Line], axis: Axis, n: int) -> list[tuple[dict[str, Any], dict[str, Floats]]]:
+def draw(lines: list[Line], axis: Axis, n: int) -> list[tuple[dict[str, Any], dict[str, Floats]]]:
     """Each line as points where there are few, and otherwise in buckets that all lines share."""
     windows = [_window(line, axis) for line in lines]
     ends = [(float(x[0]), float(x[-1])) for x, _ in windows if len(x)]
@@ -135,7 +135,7 @@ def _draw(lines: list[Line], axis: Axis, n: int) -> list[tuple[dict[str, Any], d
         finite = np.isfinite(y)
         places = np.log10(x) if axis.log else x
         ends_of = (np.log10(low), np.log10(high)) if axis.log else (low, high)
-        found = bucket(places, y if finite.all() else np.where(finite, y, np.nan), n, ends=ends_of)
+        found = bucket(places, y if finite.all() else np.where(finite, y, np.nan), n, between=ends_of)
         middle = found.low / 2 + found.high / 2
         facts["mode"] = "buckets"
         drawn.append(

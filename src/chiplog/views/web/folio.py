@@ -107,9 +107,9 @@ class Folio:
         elif isinstance(record, records.Spans):
             self.has_spans = True
         elif isinstance(record, records.Event):
-            self._event(record, segment)
+            self._event(record)
 
-    def _event(self, record: records.Event, segment: Segment) -> None:
+    def _event(self, record: records.Event) -> None:
         if record.name == "config":
             self.config.update(record.data)
         elif record.name == "environment":

@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     from chiplog.views.web.live import Feed
 
 ASSETS = Path(__file__).parent / "assets"
-TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
-         ".svg": "image/svg+xml"}  # fmt: skip
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # which a browser may show; all else is downloaded
 OPEN_RUNS = 40
 SERIES = 200  # in one answer
@@ -119,7 +123,7 @@ class Site:
             }
         )
 
-    def _columns(self, request: Request) -> Response:
+    def _columns(self, _: Request) -> Response:
         config: dict[str, int] = {}
         values: dict[str, int] = {}
         for entry in self.catalog.entries():
@@ -134,7 +138,7 @@ class Site:
         from chiplog.views.web import answers
 
         entry, stored, folio = self._run(request.query.get("run", ""))
-        return _json(answers.about(stored, entry, folio))
+        return _json(answers.about(stored, self.catalog.look_again(entry.key) or entry, folio))
 
     def _series(self, request: Request) -> Response:
         """`q` is a JSON list of charts, each a list of [run, name] or [run, name, rank]; they share buckets."""

@@ -336,9 +336,9 @@ export class Chart {
     const [x, y] = [event.clientX - rect.left, event.clientY - rect.top];
     if (y > box.top + 14) return;
     const shown = this.shown;
-    const flags = shown.uprights.filter((one) => one.flag);
-    const hit = flags.findIndex((one) => Math.abs(place(shown.x, one.x, box.left, box.right) - x) < 7);
-    if (hit >= 0) this.tell.alert?.(hit);
+    const near = (/** @type {import("./picture.js").Upright} */ one) => Math.abs(place(shown.x, one.x, box.left, box.right) - x);
+    const flags = shown.uprights.filter((one) => one.flag !== undefined && near(one) < 8).sort((a, b) => near(a) - near(b));
+    if (flags.length) this.tell.alert?.(/** @type {number} */ (flags[0].flag));
   }
 
   /** @param {KeyboardEvent} event */

@@ -138,10 +138,10 @@ export class Grid {
       const at = (/** @type {number|null} */ step, /** @type {number|null} */ time) =>
         kind === "step" ? step : time === null ? null : kind === "time" ? time / 1e3 : kind === "relative" ? (time - run.created) / 1e3 : null;
       const style = getComputedStyle(document.documentElement);
-      for (const alert of run.alerts ?? []) {
+      for (const [order, alert] of (run.alerts ?? []).entries()) {
         const x = at(alert.step, alert.time);
         const tone = style.getPropertyValue(alert.level === "error" ? "--bad" : alert.level === "warn" ? "--warn" : "--faint").trim();
-        if (x !== null && x !== undefined) found.push({ x, colour: tone, label: alert.title, flag: true });
+        if (x !== null && x !== undefined) found.push({ x, colour: tone, label: alert.title, flag: order });
       }
       for (const attempt of (run.attempts ?? []).filter((one) => one.attempt > 1 && one.rank === (run.attempts ?? [])[0].rank)) {
         const x = at(attempt.first_step, attempt.start);

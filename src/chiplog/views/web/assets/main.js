@@ -16,6 +16,7 @@ const bar = /** @type {HTMLElement} */ (document.getElementById("bar"));
 /** @type {View|null} */
 let view = null;
 let turn = 0;
+const icon = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]")).href;
 
 /**
  * Light or dark: as the system is, unless one was chosen.
@@ -44,7 +45,7 @@ function keep(key, value) {
 /** @param {(Node|string)[]} where */
 export function heading(...where) {
   fill(bar,
-    el("a.brand", { href: link("runs") }, el("img", { src: "icon.svg", alt: "", width: 20, height: 20 }), "chiplog"),
+    el("a.brand", { href: link("runs") }, el("img", { src: icon, alt: "", width: 20, height: 20 }), "chiplog"),
     el("nav", { "aria-label": "where you are" }, where.map((one) => [el("span.faint", { "aria-hidden": true }, "/"), one])),
     el("span.grow", null),
     el("button.quiet", { title: "Copy a link to this view", onclick: (/** @type {any} */ event) => {

@@ -6,7 +6,7 @@ import { place, ticks } from "./scale.js";
 /**
  * @typedef {{colour: string, label: string, x: ArrayLike<number>, y: ArrayLike<number>, min?: ArrayLike<number>,
  *   max?: ArrayLike<number>, smooth?: ArrayLike<number>|null}} Line
- * @typedef {{x: number, colour: string, label: string, dashed?: boolean, flag?: boolean}} Upright
+ * @typedef {{x: number, colour: string, label: string, dashed?: boolean, flag?: number}} Upright
  * @typedef {{title: string, width: number, height: number, x: import("./scale.js").Scale, y: import("./scale.js").Scale,
  *   lines: Line[], marks: {x: number, which: string, colour: string}[], uprights: Upright[], note?: string}} Picture
  * @typedef {{text: string, faint: string, grid: string, page: string, alarm: string}} Ink
@@ -49,7 +49,7 @@ export function paint(pen, picture, ink) {
     for (const one of picture.uprights) {
       const x = across(one.x);
       pen.line([x, x], [box.top, box.bottom], one.colour, 1, 0.7, one.dashed);
-      if (one.flag) pen.rect(x - 3, box.top, 7, 7, one.colour);
+      if (one.flag !== undefined) pen.rect(x - 3, box.top, 7, 7, one.colour);
     }
     for (const line of picture.lines) draw(pen, line, across, up, picture.y.log);
   });
