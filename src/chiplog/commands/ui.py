@@ -30,7 +30,7 @@ def run(args: Namespace) -> int:
     if not guard.is_loopback(args.host):
         if token is None:
             raise BadSetting(
-                f"--host {args.host} would show the runs to others: give a token that you choose with --token-file, in a "
+                f"--host {args.host} would show the runs to others: give a token of yours with --token-file, in a "
                 "file that only you can read, and the names the server goes by with --allowed-host"
             )
         notes.say(f"whoever reaches {args.host} and has the token sees all runs, and what travels is not encrypted")

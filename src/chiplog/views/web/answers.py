@@ -18,7 +18,7 @@ from chiplog.store import layout, state
 from chiplog.store.catalog import Entry
 from chiplog.store.cursors import cursors
 from chiplog.store.reader import Stored
-from chiplog.views.web.folio import Folio, Sample
+from chiplog.views.folio import Folio, Sample
 
 NAMES = 100_000  # series that are named to a page
 PAGE = 50  # samples

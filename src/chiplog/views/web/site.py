@@ -25,8 +25,8 @@ from chiplog.views.web.http import PIECE, Request, Response
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from chiplog.views.web.curves import Shelf
-    from chiplog.views.web.folio import Folio
+    from chiplog.views.curves import Shelf
+    from chiplog.views.folio import Folio
     from chiplog.views.web.live import Feed
 
 ASSETS = Path(__file__).parent / "assets"
@@ -100,8 +100,8 @@ class Site:
     def warm(self) -> None:
         """Import what the first question will need."""
         import chiplog.store.frame
+        import chiplog.views.curves
         import chiplog.views.web.answers
-        import chiplog.views.web.curves
         import chiplog.views.web.live  # noqa: F401
 
     # -- the list --------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Site:
 
     def _series(self, request: Request) -> Response:
         """`q` is a JSON list of charts, each a list of [run, name] or [run, name, rank]; they share buckets."""
-        from chiplog.views.web import curves
+        from chiplog.views import curves
 
         if self._shelf is None:
             self._shelf = curves.Shelf()
@@ -251,7 +251,7 @@ class Site:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _run(self, key: str) -> tuple[Entry, Stored, Folio]:
-        from chiplog.views.web.folio import Folio
+        from chiplog.views.folio import Folio
 
         entry, path = self.catalog.get(key), self.catalog.path(key)
         if entry is None or path is None:

@@ -16,8 +16,9 @@ from chiplog.core.errors import RunNotFound
 from chiplog.core.files import make_dir
 from chiplog.store.catalog import Catalog, Entry
 from chiplog.store.reader import Stored
-from chiplog.views.web import answers, curves
-from chiplog.views.web.folio import Folio
+from chiplog.views import curves
+from chiplog.views.folio import Folio
+from chiplog.views.web import answers
 from chiplog.views.web.site import ASSETS
 
 BUCKETS = 2000
