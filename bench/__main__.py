@@ -10,21 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import (  # noqa: F401  each adds its rows
-    boards,
-    calls,
-    front_ends,
-    kills,
-    loops,
-    meters,
-    probes,
-    rules,
-    services,
-    spans,
-    starts,
-    stores,
-)
-from bench.peers import PEERS, TRACERS
+from bench import boards, calls, kills, loops, meters, pages, rules, services, starts, stores  # noqa: F401  each adds rows
 from bench.report import LATEST, Result, line, picture
 from bench.rows import ROWS
 

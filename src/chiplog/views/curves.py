@@ -72,7 +72,11 @@ class Shelf:
             if known is not None and known[0] == stamp:
                 self._lines.move_to_end(key)
                 return known[1]
-        line = over(stored, stored.series(name, rank=None if rank < 0 else rank), axis.kind, live=live)
+        if axis.kind == "step" and rank < 0 and not live:
+            steps, values = stored.places(name)
+            line = _finite(steps.astype(np.float64), values, 0.0)
+        else:
+            line = over(stored, stored.series(name, rank=None if rank < 0 else rank), axis.kind, live=live)
         with self._lock:
             if key in self._lines:
                 self._size -= _bytes(self._lines.pop(key)[1])
@@ -88,6 +92,11 @@ def over(stored: Stored, series: Series, kind: str, *, live: bool = False) -> Li
     y = series.values
     x = _places(stored, series, kind)
     until = float(series.times.view(np.int64).max() // 1000) if live and len(series) else 0.0
+    return _finite(x, y, until)
+
+
+def _finite(x: Floats, y: Floats, until: float) -> Line:
+    """A line in the order of x, without what has no place there."""
     if not np.isfinite(x).all():
         kept = np.isfinite(x)
         x, y = x[kept], y[kept]

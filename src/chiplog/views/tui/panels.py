@@ -32,7 +32,7 @@ def chart(
     x_label: str,
 ) -> list[str]:  # fmt: skip
     """A chart of exactly so many lines and columns; the lowest and highest of each column are drawn."""
-    drawn = [thinned(label, line, 4 * width) for label, line in lines]
+    drawn = [thinned(label, line, 2 * width) for label, line in lines]
     extra = 4 + (1 if smooth or len(drawn) > 1 else 0)
     text = line_plot(
         drawn, width=width, height=max(3, height - extra), log=log, title=title, x_label=x_label, colour=style.colour,

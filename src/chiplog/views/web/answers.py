@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from chiplog.core import records
@@ -19,34 +17,13 @@ from chiplog.store.catalog import Entry
 from chiplog.store.cursors import cursors
 from chiplog.store.reader import Stored
 from chiplog.views.folio import Folio, Sample
+from chiplog.views.web.plain import encode, row
 
 NAMES = 100_000  # series that are named to a page
 PAGE = 50  # samples
 LONGEST = 20_000  # characters of one text
 RANK_STEPS = 500  # columns of a step × rank picture
 TRACED = 400  # steps whose time is shown
-
-
-def row(entry: Entry, columns: Iterable[str] = ()) -> dict[str, Any]:
-    """A run in the list; columns are `c:` and a setting, or `v:` and a series."""
-    cells: dict[str, Any] = {}
-    for column in columns:
-        place = entry.config if column.startswith("c:") else entry.values
-        if column[2:] in place:
-            cells[column] = place[column[2:]]
-    return {
-        "key": entry.key,
-        "project": entry.project,
-        "id": entry.id,
-        "name": entry.name,
-        "tags": entry.tags,
-        "state": entry.state,
-        "started": entry.started / 1e6,
-        "seconds": entry.seconds,
-        "step": entry.step,
-        "attempts": entry.attempts,
-        "cells": cells,
-    }
 
 
 def about(stored: Stored, entry: Entry, folio: Folio) -> dict[str, Any]:
@@ -224,12 +201,6 @@ def open_file(run: Path, file: records.File) -> tuple[int, int] | None:
 def file_key(path: str) -> str:
     """How the page names a file: never by its path."""
     return blake2b(path.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def encode(data: Any) -> bytes:
-    """As strict JSON; numbers that are not finite as strings."""
-    event = records.fields(records.Event(0, 0, "", {"data": data}))["data"]["data"]
-    return msgspec.json.encode(event)
 
 
 def _attempt(one: state.AttemptState, folio: Folio) -> dict[str, Any]:

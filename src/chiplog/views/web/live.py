@@ -16,7 +16,7 @@ from chiplog.core import records
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout
 from chiplog.store.tail import Tail, stream_key
-from chiplog.views.web.answers import encode
+from chiplog.views.web.plain import encode
 
 EVERY = 0.2  # s between looks
 BEAT = 15.0  # s between signs of life

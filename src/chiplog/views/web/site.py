@@ -19,6 +19,7 @@ import msgspec
 from chiplog.store.catalog import Catalog, Entry, stamp_of
 from chiplog.store.reader import Stored
 from chiplog.version import VERSION
+from chiplog.views.web import plain
 from chiplog.views.web.guard import refusal
 from chiplog.views.web.http import PIECE, Request, Response
 
@@ -92,7 +93,7 @@ class Site:
     @property
     def feed(self) -> Feed:
         if self._feed is None:
-            from chiplog.views.web.live import Feed  # numpy comes with it, after the first page has been sent
+            from chiplog.views.web.live import Feed
 
             self._feed = Feed()
         return self._feed
@@ -107,8 +108,6 @@ class Site:
     # -- the list --------------------------------------------------------------------------------------------------
 
     def _list(self, request: Request) -> Response:
-        from chiplog.views.web import answers
-
         since, columns = _whole(request, "since"), _words(request, "columns")
         if not self.catalog.version:
             self.catalog.refresh()
@@ -118,7 +117,7 @@ class Site:
                 "version": version,
                 "root": str(self.catalog.root),
                 "chiplog": VERSION,
-                "runs": [answers.row(entry, columns) for entry in self.catalog.entries(since)],
+                "runs": [plain.row(entry, columns) for entry in self.catalog.entries(since)],
                 "gone": self.catalog.gone(since) if since else [],
             }
         )
@@ -309,9 +308,7 @@ class _Mistaken(Exception):
 
 
 def _json(data: Any) -> Response:
-    from chiplog.views.web.answers import encode
-
-    return Response(200, encode(data), (("content-type", "application/json"), *_PRIVATE))
+    return Response(200, plain.encode(data), (("content-type", "application/json"), *_PRIVATE))
 
 
 def _whole(request: Request, name: str, default: int = 0) -> int:

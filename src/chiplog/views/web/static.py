@@ -18,7 +18,7 @@ from chiplog.store.catalog import Catalog, Entry
 from chiplog.store.reader import Stored
 from chiplog.views import curves
 from chiplog.views.folio import Folio
-from chiplog.views.web import answers
+from chiplog.views.web import answers, plain
 from chiplog.views.web.site import ASSETS
 
 BUCKETS = 2000
@@ -61,7 +61,7 @@ def _chosen(entries: list[Entry], wanted: Sequence[str], root: Path) -> list[Ent
 
 def _row(entry: Entry) -> dict[str, Any]:
     columns = [*(f"c:{name}" for name in entry.config), *(f"v:{name}" for name in entry.values)]
-    return answers.row(entry, columns)
+    return plain.row(entry, columns)
 
 
 def _run(path: Path, entry: Entry) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _page(keys: list[str]) -> str:
 
 def _script(data: Any) -> str:
     """Data inside a script: nothing in it can end the script."""
-    text = answers.encode(data).decode()
+    text = plain.encode(data).decode()
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

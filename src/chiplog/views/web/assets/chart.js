@@ -39,6 +39,7 @@ export class Chart {
     /** @type {[string, [number, number|null, Record<string, any>][]][]} */
     this.waiting = [];
     this.words = "";
+    this.takes = 0; // answers so far
     this._frame = 0;
     this._build();
   }
@@ -74,6 +75,7 @@ export class Chart {
   take(curves) {
     this.curves = curves.map((curve) => ({ ...curve, tailX: [], tailY: [] }));
     this.loading = false;
+    this.takes++;
     this.asked = performance.now();
     this.words = "";
     const waiting = this.waiting;
@@ -159,6 +161,8 @@ export class Chart {
     this.element.classList.toggle("busy", this.loading && !this.curves);
     this.element.dataset.points = String(this.curves?.reduce((sum, one) => sum + one.total, 0) ?? 0);
     this.element.dataset.drawn = this.curves ? "yes" : "no";
+    this.element.dataset.until = String(Math.max(0, ...(this.curves ?? []).map((one) => one.until)));
+    this.element.dataset.takes = String(this.takes);
     const bad = (this.curves ?? []).reduce((sum, one) => sum + one.marks.reduce((all, mark) => all + mark[2], 0), 0);
     this.note.textContent = this.words || (bad ? `${bad} not finite` : "");
     this.note.className = this.words || bad ? "bad" : "faint";
