@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import stat
 from argparse import Namespace
 from collections.abc import Mapping
@@ -43,12 +44,20 @@ def run(args: Namespace) -> int:
         if not args.no_browser:
             _open(address, args.environ)
 
-    try:
-        asyncio.run(
-            server.serve(
+    async def serve() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        for sign in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
+        try:
+            await server.serve(
                 root, listening, token=token, cache=cache_dir(args.environ), hosts=args.allowed_host, ready=ready
             )
-        )
+        except asyncio.CancelledError:
+            pass
+
+    try:
+        asyncio.run(serve())
     except KeyboardInterrupt:
         pass
     return 0
