@@ -16,7 +16,7 @@ from tests.views.web import serving as tools
 from tests.views.web import stores
 
 ROUTES = (
-    "/api/runs", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix", "/api/ranks", "/api/trace",
+    "/api/runs", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix", "/api/ranks", "/api/trace", "/api/goodput",
     "/api/perfetto", "/api/console", "/api/file", "/api/live", "/api/enter", "/api/nothing",
 )  # fmt: skip
 PAGES = ("/", "/index.html", "/main.js", "/style.css")

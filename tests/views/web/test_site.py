@@ -127,6 +127,9 @@ def test_ranks_matrices_and_spans_are_there(served: tools.Served) -> None:
     assert matrix["step"] == 0 and len(matrix["values"]) == 8 and len(matrix["values"][0]) == 16
     trace = served.get("trace", run=key)
     assert trace["names"][0]["name"] == "backward" and trace["names"][0]["own"] == pytest.approx(13 * 0.2)
+    spent = served.get("goodput", run=key)
+    assert 0 < spent["share"] < 1 and spent["seconds"]["down"] > 0
+    assert {part["name"] for part in spent["step"]} >= {"compute at peak"}
     events = json.loads(served.ask(f"/api/perfetto?run={key}").body)["traceEvents"]
     assert {event["name"] for event in events} == {"step", "forward", "backward", "optimizer", "thread_name"}
 

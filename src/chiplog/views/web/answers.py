@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chiplog.core import records
+from chiplog.metrics.waterfall import waterfall
 from chiplog.store import layout, state
 from chiplog.store.catalog import Entry
 from chiplog.store.cursors import cursors
@@ -154,6 +155,29 @@ def trace(stored: Stored) -> dict[str, Any]:
         ],
         "steps": [{"step": step, "own": {k: v / 1e9 for k, v in steps[step].items()}} for step in newest],
     }
+
+
+def goodput(stored: Stored) -> dict[str, Any]:
+    """Where the time of all attempts went, and that of a usual step of late."""
+    ledger = stored.goodput()
+    usual = {name: _usual(stored, f"train/{name}") for name in ("step_time_sec", "mfu", "data_time_sec")}
+    step, mfu = usual["step_time_sec"], usual["mfu"]
+    parts = []
+    if step is not None and (mfu is not None or usual["data_time_sec"] is not None):
+        parts = waterfall(step, compute=None if mfu is None else mfu * step, data=usual["data_time_sec"])
+    return {
+        "share": ledger.goodput,
+        "wall": ledger.wall,
+        "seconds": {kind: spent for kind, spent in ledger.seconds.items() if spent > 0},
+        "step": [part._asdict() for part in parts],
+    }
+
+
+def _usual(stored: Stored, name: str) -> float | None:
+    """The median of the last hundred values."""
+    values = stored.places(name)[1][-100:]
+    values = values[np.isfinite(values)]
+    return float(np.median(values)) if len(values) else None
 
 
 def perfetto(stored: Stored) -> bytes:

@@ -55,6 +55,7 @@ class Site:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="chiplog-ui")
+        self._readers = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="chiplog-ui-read")  # Arrow reads in C
         self._runs: OrderedDict[str, tuple[Stored, Folio]] = OrderedDict()
         self._lock = threading.Lock()
         self._shelf: Shelf | None = None
@@ -68,6 +69,7 @@ class Site:
             "/api/matrix": self._matrix,
             "/api/ranks": self._ranks,
             "/api/trace": self._trace,
+            "/api/goodput": self._goodput,
             "/api/perfetto": self._perfetto,
             "/api/console": self._console,
         }
@@ -137,6 +139,9 @@ class Site:
         from chiplog.views.web import answers
 
         entry, stored, folio = self._run(request.query.get("run", ""))
+        if request.query.get("brief"):
+            facts = {**plain.row(entry), "created": stored.created / 1e6, "names": stored.names()[: answers.NAMES]}
+            return _json(facts)
         return _json(answers.about(stored, self.catalog.look_again(entry.key) or entry, folio))
 
     def _series(self, request: Request) -> Response:
@@ -159,15 +164,15 @@ class Site:
         )
         n = min(curves.MOST_POINTS, max(10, _whole(request, "n") or curves.POINTS))
         shelf = self._shelf
-        groups = []
-        for chart in wanted:
-            group = []
-            for one in chart:
-                entry, stored, _ = self._run(one.run)
-                live = entry.state == "running"
-                line = shelf.line(stored, stamp_of(stored.path), one.name, axis, live=live, rank=one.rank)
-                group.append(({"run": one.run, "name": one.name, "rank": one.rank}, line))
-            groups.append(group)
+
+        def line(one: _Wanted) -> tuple[dict[str, Any], curves.Line]:
+            entry, stored, _ = self._run(one.run)
+            live = entry.state == "running"
+            found = shelf.line(stored, stamp_of(stored.path), one.name, axis, live=live, rank=one.rank)
+            return {"run": one.run, "name": one.name, "rank": one.rank}, found
+
+        found = list(self._readers.map(line, [one for chart in wanted for one in chart]))
+        groups = [[found.pop(0) for _ in chart] for chart in wanted]
         return Response(200, curves.pack(groups, axis, n), (("content-type", "application/octet-stream"), *_PRIVATE))
 
     def _samples(self, request: Request) -> Response:
@@ -201,6 +206,12 @@ class Site:
 
         _, stored, _ = self._run(request.query.get("run", ""))
         return _json(answers.trace(stored))
+
+    def _goodput(self, request: Request) -> Response:
+        from chiplog.views.web import answers
+
+        _, stored, _ = self._run(request.query.get("run", ""))
+        return _json(answers.goodput(stored))
 
     def _perfetto(self, request: Request) -> Response:
         from chiplog.views.web import answers

@@ -91,6 +91,7 @@ def _run(path: Path, entry: Entry) -> dict[str, Any]:
         "matrices": matrices,
         "ranks": ranks,
         "trace": answers.trace(stored) if about["spans"] else None,
+        "goodput": answers.goodput(stored),
         "console": list(folio.console),
     }
 

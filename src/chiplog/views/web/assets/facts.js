@@ -20,11 +20,10 @@ export function overview(about) {
     ["host", environment.host], ["python", environment.python], ["platform", environment.platform], ["device", environment.device],
     ["git", [git.commit, git.branch, git.dirty ? "with changes" : ""].filter(Boolean).join(" · ")],
   ]).filter(([, value]) => value);
-  const shares = Object.entries(about.values ?? {}).filter(([name, value]) => /^(goodput|mfu|sol)\//.test(name) && typeof value === "number");
   const heads = Object.entries(about.values ?? {}).filter(([name]) => /(^|\/)(loss|mfu|goodput|tokens_per_sec|grad_norm|lr)$/.test(name));
   return el("div.cards", null,
     heads.length > 0 && el("div.figures", null, heads.slice(0, 8).map(([name, value]) => el("div.figure", null, el("b", null, number(value)), el("span.faint", { title: name }, name)))),
-    shares.length > 0 && card("Where the time and the FLOPs go", waterfall(shares)),
+    goodput(about),
     card("Run", pairs(facts)),
     card(`Config (${leaves(about.config).length})`, pairs(leaves(about.config))),
     card("Attempts", attempts(about)),
@@ -35,13 +34,24 @@ export function overview(about) {
       about.damage_count > about.damage.length && el("p.faint", null, `and ${about.damage_count - about.damage.length} more`)));
 }
 
-/** @param {[string, any][]} shares */
-function waterfall(shares) {
-  const most = Math.max(...shares.map(([, value]) => Math.abs(value)), 1e-12);
-  return el("div.bars", null, shares.map(([name, value]) => {
+/** @param {About} about */
+function goodput(about) {
+  const out = el("div", null);
+  get("goodput", { run: about.key }).then((found) => fill(out,
+    found.wall > 0 && card(`Goodput: ${(found.share * 100).toFixed(1)}% of ${duration(found.wall)} went into steps that counted`,
+      bars(Object.entries(found.seconds).map(([kind, spent]) => [kind, spent, duration(spent)]))),
+    found.step.length > 0 && card("A step of late, from what the hardware would need to what it takes",
+      bars(found.step.map((/** @type {any} */ part) => [`${part.name} (${part.source})`, part.seconds, duration(part.seconds)]))))).catch(() => {});
+  return out;
+}
+
+/** @param {[string, number, string][]} rows */
+function bars(rows) {
+  const most = Math.max(...rows.map(([, value]) => value), 1e-12);
+  return el("div.bars", null, rows.map(([name, value, words]) => {
     const bar = el("i", null);
-    bar.style.width = `${Math.abs(value) / most * 100}%`;
-    return el("div", null, el("span", { title: name }, name), el("span.track", null, bar), el("b", null, number(value)));
+    bar.style.width = `${value / most * 100}%`;
+    return el("div", null, el("span", { title: name }, name), el("span.track", null, bar), el("b", null, words));
   }));
 }
 

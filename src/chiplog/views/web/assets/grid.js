@@ -275,7 +275,7 @@ export class Grid {
     this._finer();
   }
 
-  _finer = later(() => this.refetch(), 30);
+  _finer = later(() => this.refetch(), 10);
 
   _redraw() {
     for (const chart of this.charts) chart.redraw();

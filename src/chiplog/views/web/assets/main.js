@@ -99,7 +99,7 @@ async function make(name, key, tab, params) {
   }
   if (name === "charts" || name === "compare") {
     const keys = (params.get("runs") ?? "").split(",").filter(Boolean).slice(0, 40);
-    const found = await Promise.all(keys.map((one) => get("run", { run: one }).catch(() => null)));
+    const found = await Promise.all(keys.map((one) => get("run", name === "charts" ? { run: one, brief: 1 } : { run: one }).catch(() => null)));
     const runs = found.filter(Boolean);
     heading(el("span.here", null, `${name === "charts" ? "charts" : "comparison"} of ${runs.length} runs`));
     if (name === "compare") return new Compare(runs);

@@ -27,6 +27,7 @@ const answers = {
   run: ({ run }) => runs.get(run)?.about,
   ranks: ({ run, name }) => runs.get(run).ranks[name],
   trace: ({ run }) => runs.get(run).trace,
+  goodput: ({ run }) => runs.get(run).goodput,
   console: ({ run }) => ({ lines: runs.get(run).console }),
   matrix: ({ run, name, at }) => {
     const frames = runs.get(run).matrices[name];
