@@ -141,7 +141,9 @@ class Part:
         alone = where.count >= OWN_GROUP
         groups = list(range(where.first_group, where.last_group + 1))
         with self._reading():
-            table = self._points.read_row_groups(groups, columns=[*([] if alone else ["name"]), "step", "value"])
+            table = self._points.read_row_groups(
+                groups, columns=[*([] if alone else ["name"]), "step", "value"], use_threads=False
+            )  # whoever draws many reads them side by side
         if not alone:
             table = table.filter(pc.equal(table["name"], _text(name)))
         return _numbers(table["step"]), _numbers(table["value"])

@@ -180,8 +180,9 @@ export class Chart {
     for (const [at, curve] of (this.curves ?? []).entries()) {
       const wanted = this.wanted[at];
       if (!wanted || look.hidden.has(wanted.run)) continue;
-      const x = joined(curve.x, curve.tailX), y = joined(curve.y, curve.tailY);
-      const min = curve.min && joined(curve.min, curve.tailY), max = curve.max && joined(curve.max, curve.tailY);
+      const tail = curve.mode === "buckets" ? folded(curve) : { x: curve.tailX, y: curve.tailY, min: curve.tailY, max: curve.tailY };
+      const x = joined(curve.x, tail.x), y = joined(curve.y, tail.y);
+      const min = curve.min && joined(curve.min, tail.min), max = curve.max && joined(curve.max, tail.max);
       const smooth = look.smooth > 0 && x.length >= SMOOTHED_FROM ? smoothed(y, look.smooth) : null;
       lines.push({ colour: wanted.colour, label: wanted.label, x, y, min, max, smooth });
       for (const [place, which] of curve.marks) marks.push({ x: place, which, colour: wanted.colour });
@@ -385,6 +386,32 @@ function joined(base, tail) {
   whole.set(base);
   whole.set(tail, base.length);
   return whole;
+}
+
+/**
+ * Live points in buckets as wide as those before them, so that the end of a line looks like the rest of it.
+ * @param {Curve & {tailX: number[], tailY: number[]}} curve
+ */
+function folded(curve) {
+  const wide = (curve.x[curve.x.length - 1] - curve.x[0]) / Math.max(1, curve.x.length - 1) || 1;
+  const out = { x: /** @type {number[]} */ ([]), y: /** @type {number[]} */ ([]), min: /** @type {number[]} */ ([]), max: /** @type {number[]} */ ([]) };
+  let from = -Infinity, count = 0;
+  for (const [at, x] of curve.tailX.entries()) {
+    const y = curve.tailY[at], last = out.x.length - 1;
+    if (!isFinite(y)) continue;
+    if (last < 0 || x - from >= wide || x < from) {
+      from = x;
+      count = 1;
+      for (const [key, one] of /** @type {["x"|"y"|"min"|"max", number][]} */ ([["x", x], ["y", y], ["min", y], ["max", y]])) out[key].push(one);
+    } else {
+      count++;
+      out.x[last] = (from + x) / 2;
+      out.y[last] += (y - out.y[last]) / count;
+      out.min[last] = Math.min(out.min[last], y);
+      out.max[last] = Math.max(out.max[last], y);
+    }
+  }
+  return out;
 }
 
 /**

@@ -132,7 +132,7 @@ export class Runs {
   _headings() {
     const heading = (/** @type {string} */ key, /** @type {string} */ words, /** @type {boolean} */ extra) => {
       const down = this.sort === `-${key}`, up = this.sort === key;
-      return el(`th.${extra ? "extra" : key.replace(/\W/g, "")}`, { scope: "col", "aria-sort": down ? "descending" : up ? "ascending" : "none" },
+      return el(`th.${extra ? "extra" : key === "state" ? "doing" : key}`, { scope: "col", "aria-sort": down ? "descending" : up ? "ascending" : "none" },
         el("button.quiet", { onclick: () => {
           this.sort = this.sort === key ? `-${key}` : key;
           note({ sort: this.sort });

@@ -86,7 +86,7 @@ function tidy(least, clock) {
     }
   }
   const ten = 10 ** Math.floor(Math.log10(least));
-  for (const one of [1, 2, 5, 10]) if (one * ten >= least * 0.999) return one * ten;
+  for (const one of [1, 2, 5, 10]) if (one * ten >= least * 0.9) return one * ten;
   return 10 * ten;
 }
 
