@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import boards, calls, kills, loops, meters, pages, rules, services, starts, stores  # noqa: F401  each adds rows
+from bench import boards, calls, dashboards, kills, loops, meters, pages, rules, services, starts, stores  # noqa: F401  each adds rows
 from bench.report import LATEST, Result, line, picture
 from bench.rows import ROWS
 

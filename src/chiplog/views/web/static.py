@@ -124,7 +124,7 @@ def _page(keys: list[str]) -> str:
     }
     icon = "data:image/svg+xml;base64," + base64.b64encode((ASSETS / "icon.svg").read_bytes()).decode()
     scripts = "".join(f'<script src="{name}.js"></script>\n' for name in ("runs", *keys))
-    page = (ASSETS / "index.html").read_text()
+    page = re.sub(r'<link rel="modulepreload".*?>\n', "", (ASSETS / "index.html").read_text())
     page = page.replace(
         '<link rel="stylesheet" href="style.css">', f"<style>{(ASSETS / 'style.css').read_text()}</style>"
     ).replace('href="icon.svg"', f'href="{icon}"')
