@@ -10,7 +10,23 @@ import sys
 import time
 from pathlib import Path
 
-from bench import boards, calls, dashboards, kills, loops, meters, pages, rules, services, starts, stores  # noqa: F401  each adds rows
+from bench import (  # noqa: F401  each adds its rows
+    boards,
+    calls,
+    dashboards,
+    front_ends,
+    kills,
+    loops,
+    meters,
+    pages,
+    probes,
+    rules,
+    services,
+    spans,
+    starts,
+    stores,
+)
+from bench.peers import PEERS, TRACERS
 from bench.report import LATEST, Result, line, picture
 from bench.rows import ROWS
 

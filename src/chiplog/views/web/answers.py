@@ -180,20 +180,6 @@ def _usual(stored: Stored, name: str) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
-def perfetto(stored: Stored) -> bytes:
-    """All spans as a trace that Perfetto and chrome://tracing open."""
-    threads: dict[tuple[int, str], int] = {}
-    events: list[dict[str, Any]] = []
-    for span in stored.spans():
-        thread = threads.setdefault((span.rank, span.thread), len(threads) + 1)
-        event = {"ph": "X", "name": span.name, "pid": span.rank, "tid": thread}
-        args = {**span.tags, **({"step": span.step} if span.step is not None else {})}
-        events.append({**event, "ts": span.start / 1e3, "dur": span.duration / 1e3, "args": args})
-    for (rank, name), thread in threads.items():
-        events.append({"ph": "M", "name": "thread_name", "pid": rank, "tid": thread, "args": {"name": name}})
-    return encode({"traceEvents": events, "displayTimeUnit": "ms"})
-
-
 def open_file(run: Path, file: records.File) -> tuple[int, int] | None:
     """A file that a run says it keeps, opened without following any link out of it: (descriptor, size).
 

@@ -214,11 +214,14 @@ class Site:
         return _json(answers.goodput(stored))
 
     def _perfetto(self, request: Request) -> Response:
-        from chiplog.views.web import answers
+        from chiplog.views import perfetto
 
         entry, stored, _ = self._run(request.query.get("run", ""))
-        named = ("content-disposition", f'attachment; filename="{entry.key}.trace.json"')
-        return Response(200, answers.perfetto(stored), (("content-type", "application/json"), named, *_PRIVATE))
+        headers = (
+            ("content-type", "application/octet-stream"),
+            ("content-disposition", f'attachment; filename="{entry.key}.pftrace"'),
+        )
+        return Response(200, b"".join(perfetto.packets(stored)), (*headers, *_PRIVATE))
 
     def _console(self, request: Request) -> Response:
         _, _, folio = self._run(request.query.get("run", ""))

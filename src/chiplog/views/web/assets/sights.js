@@ -115,7 +115,7 @@ export function trace(about) {
     const names = found.names.slice(0, 10).map((/** @type {any} */ one) => one.name);
     fill(out,
       el("div.tools", null, el("span", null, `${count(found.count)} spans`), !isStored && el("a.button", { href: `api/perfetto?run=${about.key}`, download: true }, "Download for Perfetto"),
-        el("span.faint", null, "open it at ui.perfetto.dev or chrome://tracing")),
+        el("span.faint", null, "open it at ui.perfetto.dev")),
       found.steps.length > 0 && stacks(found.steps, names),
       table(["span", "times", "total", "of its own", "mean", "99th percentile"], found.names.map((/** @type {any} */ one) => [
         el("span", null, names.includes(one.name) && el("i.dot", { colour: colour(names.indexOf(one.name)) }), one.name), count(one.count), duration(one.total), duration(one.own), duration(one.mean), duration(one.p99)]),
