@@ -53,7 +53,7 @@ def large_run(root: Path, id: str, *, steps: int, metrics: int, seed: int = 1) -
     about = parts.About(segment.stem, len(text), steps + 2, BEGAN, last, steps + 1, 0, 1, steps - 1, 0)
     tables = {
         "clock": parts._clock(columns),  # type: ignore[arg-type]
-        "spans": parts._spans([]),
+        "spans": parts._SPANS.empty_table(),
         "rows": parts._rows([start, finish]),
     }
     groups = list(parts._points(columns, about))  # type: ignore[arg-type]

@@ -179,6 +179,7 @@ def test_a_run_is_watched_while_it_is_written(browser: Browser, tmp_path: Path) 
             for step in range(20, 60):
                 run.log({"train/loss": 1 / (step + 1)}, step=step)
             expect(drawn(page, "train/loss")).to_have_attribute("data-points", "60")
+            expect(page.locator(".title")).to_contain_text("step 59")
             run.log({"train/new": 5.0}, step=60)
             expect(drawn(page, "train/new")).to_be_visible()
             run.alert("something odd", level="error")

@@ -20,7 +20,8 @@ const AXES = /** @type {[string, string][]} */ ([["step", "step"], ["relative", 
 export class Grid {
   /**
    * @param {Shown[]} runs
-   * @param {{only?: (name: string) => boolean, join?: (name: string) => string, alert?: (at: number) => void, news?: (run: string) => void}} [options]
+   * @param {{only?: (name: string) => boolean, join?: (name: string) => string, alert?: (at: number) => void, news?: (run: string) => void,
+   *   heard?: (rows: [number, number|null, Record<string, any>][]) => void}} [options]
    */
   constructor(runs, options = {}) {
     this.runs = runs;
@@ -296,6 +297,7 @@ export class Grid {
   /** @param {string} key @param {[number, number|null, Record<string, any>][]} rows */
   _hear(key, rows) {
     for (const chart of this.byRun.get(key) ?? []) chart.hear(key, rows);
+    this.options.heard?.(rows);
     const run = this.runs.find((one) => one.key === key);
     if (!run) return;
     const known = new Set(run.names);

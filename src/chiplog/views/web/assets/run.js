@@ -35,6 +35,7 @@ export class RunPage {
     this.about = about;
     this.tab = TABS.some(([key]) => key === tab) ? tab : "charts";
     this.top = el("div", null);
+    this.facts = el("span.faint", null);
     this.pane = el("div.tab", { role: "tabpanel", "aria-label": this.tab });
     this.element = el("section.run", null, this.top, this.pane);
     /** @type {Grid|null} */
@@ -49,11 +50,31 @@ export class RunPage {
     this.feed?.close();
   }
 
+  /** Where the run is, in words. */
+  _say() {
+    const about = this.about;
+    const step = count(about.step) ? `step ${count(about.step)}` : "no steps yet";
+    this.facts.textContent = `${step} · ran ${duration(about.seconds)}${about.started ? ` · started ${ago(about.started)}` : ""}`;
+  }
+
+  /**
+   * A run that is being written goes on.
+   * @param {[number, number|null, Record<string, any>][]} rows
+   */
+  _hear(rows) {
+    const [time, step] = rows[rows.length - 1];
+    const about = this.about;
+    if (step !== null) about.step = step;
+    if (about.attempt_count === 1 && about.started) about.seconds = Math.max(about.seconds, time / 1e6 - about.started / 1e3);
+    this._say();
+  }
+
   _top() {
     const about = this.about;
+    this._say();
     fill(this.top,
       el("div.title", null, el("h1", null, about.name), state(about.state),
-        el("span.faint", null, `${count(about.step) ? `step ${count(about.step)}` : "no steps yet"} · ran ${duration(about.seconds)} · ${about.started ? `started ${ago(about.started)}` : ""}`),
+        this.facts,
         about.tags.map((/** @type {string} */ tag) => el("span.tag", null, tag))),
       about.damage_count > 0 && el("p.warning", { role: "alert" },
         `${about.damage_count} ${about.damage_count === 1 ? "stretch" : "stretches"} of its journal cannot be read; everything else is shown. `,
@@ -86,6 +107,7 @@ export class RunPage {
       join: system ? (one) => one.replace(/^(gpu|cpu|node|host)\/[^/]+\/(?=.)/, "$1/*/") : undefined,
       alert: (at) => { location.hash = link(`run/${key}/alerts`, { at }).slice(1); },
       news: () => this._news(),
+      heard: (rows) => this._hear(rows),
     });
   }
 
