@@ -9,12 +9,14 @@ from chiplog.commands.ui import cache_dir
 from chiplog.core.errors import BadSetting
 from chiplog.store import index
 from chiplog.store.catalog import Catalog
+from chiplog.views.curves import use_plain_memory
 from chiplog.views.tui.board import Board
 from chiplog.views.tui.panels import Style
 
 
 def run(args: Namespace) -> int:
     screen = args.screen
+    use_plain_memory()
     catalog = Catalog(args.root, cache_dir(args.environ))
     catalog.refresh()
     board = Board(catalog, Style(screen.colour, screen.ascii), _key(args, catalog))

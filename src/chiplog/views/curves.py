@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from chiplog.store.columns import Floats
@@ -37,6 +38,12 @@ COUNTERS = {
     "epoch": ("train/epoch", "epoch"),
     "flops": ("train/total_flops", "train/flops_total", "total_flops", "train/flops", "flops"),
 }
+
+
+def use_plain_memory() -> None:
+    """For a process that reads many large columns: Arrow's usual pool asks the kernel for huge pages, and clearing those
+    took twice as long as reading (20 runs of a million steps: 1.4 s, against 0.7 s with the system's)."""
+    pa.set_memory_pool(pa.system_memory_pool())
 
 
 class Axis(NamedTuple):

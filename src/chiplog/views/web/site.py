@@ -103,9 +103,11 @@ class Site:
     def warm(self) -> None:
         """Import what the first question will need."""
         import chiplog.store.frame
-        import chiplog.views.curves
         import chiplog.views.web.answers
         import chiplog.views.web.live  # noqa: F401
+        from chiplog.views.curves import use_plain_memory
+
+        use_plain_memory()
 
     # -- the list --------------------------------------------------------------------------------------------------
 
