@@ -710,7 +710,7 @@ def test_a_metric_may_be_called_step(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({"sinks": 5}, "console,csv"), ({"smooth": 2.0}, "smooth"), ({"reduce": True}, "not in this version")],
+    [({"sinks": 5}, "console,csv"), ({"smooth": 2.0}, "smooth"), ({"reduce": "often"}, "every=N")],
 )
 def test_more_mistakes_at_the_door(tmp_path: Path, settings: dict[str, object], words: str) -> None:
     """Each says what was given and what can be."""

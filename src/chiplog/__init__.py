@@ -14,10 +14,11 @@ from chiplog.core import run as _engine  # comes with the package, so that `init
 
 if TYPE_CHECKING:
     from chiplog.assembly import attach, finish, init, log, read, runs
+    from chiplog.core.ambient import span, stopwatch
     from chiplog.core.ending import Delivery
     from chiplog.core.errors import ChiplogError
     from chiplog.core.media import Histogram, Image, Matrix, Text
-    from chiplog.core.run import Run, span, stopwatch
+    from chiplog.core.run import Run
     from chiplog.metrics.moe import Router
     from chiplog.runtime.routing import Routing
     from chiplog.sinks.registry import register_backend
@@ -42,8 +43,8 @@ _WHERE = {
     "Run": "core.run",
     "Router": "metrics.moe",
     "Routing": "runtime.routing",
-    "span": "core.run",
-    "stopwatch": "core.run",
+    "span": "core.ambient",
+    "stopwatch": "core.ambient",
     "Delivery": "core.ending",
     "Stored": "store.reader",
     "TrackerBackend": "sinks.wrappers",

@@ -35,6 +35,8 @@ from chiplog.store.manifest import Manifest
 from chiplog.version import VERSION
 
 if TYPE_CHECKING:
+    from chiplog.runtime.meeting import Meeting
+    from chiplog.runtime.reduce import Reduce
     from chiplog.store.reader import Stored
 
 T = TypeVar("T")
@@ -80,8 +82,9 @@ def init(
         "on_signal": on_signal, "strict": strict, "probes": sampled, **more,
     }  # fmt: skip
     chosen = settings.load(given, environ, Path.cwd())
-    if run.current is not None and not run.current.inert:
-        notes.say(f"run {run.current.id} was still open and is finished now")
+    if run.current is not None:
+        if not run.current.inert:
+            notes.say(f"run {run.current.id} was still open and is finished now")
         run.current.finish()
     made = make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=own_probes)
     run.current = made
@@ -97,7 +100,7 @@ def attach(dir: str | Path) -> Run:
         raise RunNotFound(f"there is no run in {str(path)!r}; give the `dir` of the run to join")
     stored = _stored(path)
     launch = stored.attempts[-1].launch if stored.attempts else os.urandom(8).hex()
-    identity = Identity(stored.project, stored.id, path, stored.name, launch, stored.tags, *ranks_.detect(environ))
+    identity = Identity(stored.project, stored.id, path, stored.name, launch, stored.tags, *ranks_.detect(environ)[:2])
     made = _open(identity, Settings(compact=False), {}, attached=True)
     run.current = made
     return made
@@ -187,6 +190,16 @@ def make(
     """Begin a run beside the current one, by settled settings: for front ends that keep several."""
     project, run_id = _which(chosen, environ)
     mine = ranks_.detect(environ)
+    launch = _launch(chosen, mine.world, environ)
+    meeting = _meet(chosen, mine, environ, agree=chosen.ranks == "all" and not launch)
+    if meeting is not None and meeting.group is not None:
+        run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex())
+    if not launch:
+        raise BadSetting(
+            f"ranks='all' with {mine.world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the same new "
+            "value for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them with a "
+            "scheduler that says which job this is"
+        )
     root = Path(chosen.dir).expanduser().absolute()
     path = root / layout.check_slug("project", project) / layout.check_slug("id", run_id)
     if chosen.mode != "disabled":
@@ -196,25 +209,28 @@ def make(
         run_id,
         path,
         redact_text(chosen.name or manifest.load(path).name),
-        "",
+        launch,
         tuple(map(redact_text, chosen.tags)),
-        *mine,
+        *mine[:2],
         0,
         redact(config),
         str(Path.cwd()),
         _script(),
     )
+    reduce = meeting.reduce(mine) if meeting is not None else None
+    stages = [*_default_stages(chosen), *stages, *([reduce] if reduce is not None else [])]
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
-        return run.inert(identity, config, reason="")
-    if chosen.reduce is not None:
-        raise BadSetting(f"reduce = {chosen.reduce!r}: statistics across ranks are not in this version; leave it out")
-    identity = msgspec.structs.replace(identity, launch=_launch(chosen, mine.world, environ))
+        if reduce is None:
+            return run.inert(identity, config, reason="")
+        return _take_part(identity, chosen, stages, reduce, _open_probes(chosen, environ))
     existed = _ask_disk(path, (path / layout.JOURNAL).is_dir)
-    if existed and chosen.resume == "never":
+    # With journals on all ranks, another rank may have made the directory a moment ago.
+    before = existed and any(segment.rank == mine.rank for segment in layout.segments(path))
+    if before and chosen.resume == "never":
         raise RunExists(f"run {project}/{run_id} is there already, and resume='never': {path}")
     if not existed and chosen.resume == "must":
         raise RunNotFound(f"there is no run {project}/{run_id} in {root} to go on with, and resume='must'")
-    if existed and chosen.resume is None and mine.rank == 0:
+    if before and chosen.resume is None and mine.rank == 0:
         notes.say(f"run {project}/{run_id} is there already; this is a new attempt of it")
     if not existed and chosen.resume not in (None, "never"):
         notes.say(f"there is no run {project}/{run_id} in {root}; it begins anew under that id")
@@ -225,15 +241,17 @@ def make(
         chosen,
         sinks,
         config=config,
-        stages=[*_default_stages(chosen), *stages],
+        stages=stages,
         rules=[*_default_rules(chosen), *rules],
     )
     if mine.rank == 0:
         _introduce(made, environ)
     if services:
         _relay(made, services, environ)
+    if reduce is not None:
+        _join_ranks(made, reduce)
     for probe in probes:
-        _sample(made, probe)
+        _sample(made, probe, reduce)
     return made
 
 
@@ -247,10 +265,50 @@ def _open_probes(chosen: Settings, environ: Mapping[str, str]) -> list[Probe]:
     return [registry.open_named(name, options, environ) for name, options in named.items()]
 
 
-def _sample(made: Run, probe: Probe) -> None:
+def _meet(chosen: Settings, mine: ranks_.Ranks, environ: Mapping[str, str], *, agree: bool) -> Meeting | None:
+    """Where there are other ranks: the way to them."""
+    if chosen.mode == "disabled" or (mine.world < 2 and chosen.reduce is None):
+        return None
+    from chiplog.runtime.meeting import meet
+
+    return meet(mine, chosen.reduce, environ, agree=agree)
+
+
+def _take_part(
+    identity: Identity, chosen: Settings, stages: Sequence[Stage], reduce: Reduce, probes: Sequence[Probe]
+) -> Run:
+    """The run of a rank that writes nothing: its rows are part of the statistics, and that is all."""
+    from chiplog.core.blank import Blank
+    from chiplog.runtime.pending import Pending
+
+    keeper = Keeper("keeper")
+    made = Run(
+        identity, Blank(), clock=Clock(), config=identity.config, keeper=keeper, stages=stages, waiting=Pending(),
+        meters=_meter, times=_step_times, strict=chosen.strict,
+    )  # fmt: skip
+    keeper.add(made.chores.tend)
+    keeper.start()
+    _finish_at_exit(made)
+    _join_ranks(made, reduce)
+    for probe in probes:  # what they see of a device may explain that a rank of this machine is slow
+        _sample(made, probe, reduce)
+    return made
+
+
+def _join_ranks(made: Run, reduce: Reduce) -> None:
+    made.before_finish(reduce.close)
+    reduce.start(made)
+
+
+def _sample(made: Run, probe: Probe, reduce: Reduce | None = None) -> None:
     from chiplog.probes.sampler import Sampler
 
-    sampler = Sampler(probe, lambda name, data: made.event(name, **data))
+    def take(name: str, data: Mapping[str, Any]) -> None:
+        made.event(name, **data)
+        if reduce is not None and name == "gpu":
+            reduce.tell_device(data)
+
+    sampler = Sampler(probe, take)
     made.before_finish(sampler.stop)
     sampler.start()
 
@@ -378,16 +436,10 @@ def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _launch(chosen: Settings, world: int, environ: Mapping[str, str]) -> str:
-    """What tells this start from others; with journals on all ranks, the same on each of them."""
+    """What tells this start from others; with journals on all ranks the same on each of them, or empty: not known."""
     if chosen.ranks == "main" or world == 1:
         return os.urandom(8).hex()
-    launch = ranks_.launch_id(environ) or environ.get("CHIPLOG_RUN_ID", "")
-    if not launch:
-        raise BadSetting(
-            f"ranks='all' with {world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the same new value "
-            "for all of them, or start them with torchrun, srun or another scheduler that says which job this is"
-        )
-    return launch
+    return ranks_.launch_id(environ) or environ.get("CHIPLOG_RUN_ID", "")
 
 
 def _open(
@@ -449,7 +501,7 @@ def _open(
 
         made.post = deliver(path, segment, sinks)
     keeper.add(pages.tend)
-    keeper.add(made.tend)
+    keeper.add(made.chores.tend)
     keeper.start()
     if chosen.compact and identity.rank == 0:
         made.at_finish(lambda: _compact(path) if pages.settled else None)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TypeAlias
 
 from chiplog.assembly import runs_dir
@@ -33,6 +34,8 @@ examples:
   chiplog cat latest --kind eval | jq .     records as JSON Lines
   chiplog export latest --to csv -o x.csv   for a spreadsheet
   chiplog sync latest --to mlflow           deliver what a service does not have yet
+  chiplog report latest                     datasets, plots and a report of how it went
+  chiplog compare RUN OTHER                 what is different, and whether it is more than noise
   chiplog doctor latest                     what is wrong, and what to do
 
 RUN is a path, an id, the beginning of one, project/id, a name, or `latest`.
@@ -106,6 +109,8 @@ def _looking(verb: _Verb) -> None:
     show = verb("show", "say everything about a run", "chiplog show latest")
     _takes_run(show)
     show.add_argument("--all", action="store_true", help="all series and all settings, however many")
+    show.add_argument("--ranks", action="store_true", help="rank by rank: a table and a heat map of one series")
+    show.add_argument("--of", metavar="NAME", help="the series for --ranks (default: the step time, or a loss)")
     show.add_argument("--json", action="store_true", help="as JSON")
 
     tail = verb("tail", "follow a run while it is written", "chiplog tail latest -n 5")
@@ -118,6 +123,8 @@ def _looking(verb: _Verb) -> None:
     plot.add_argument("names", nargs="*", metavar="NAME", help="a series or a pattern (default: the losses)")
     plot.add_argument("--log", action="store_true", help="a logarithmic scale")
     plot.add_argument("--smooth", type=_weight, metavar="W", help="the weight of the past, 0 to 1, such as 0.9")
+    plot.add_argument("--x", default="step", metavar="X", help="step, tokens, time or another series (default: step)")
+    plot.add_argument("--marker", default="braille", choices=("braille", "fhd", "hd"), help="how lines are drawn")
     plot.add_argument("--width", type=_whole, metavar="N", help="columns (default: the terminal's)")
     plot.add_argument("--height", type=_whole, metavar="N", help="rows inside the frame")
 
@@ -153,16 +160,42 @@ def _looking(verb: _Verb) -> None:
 
 
 def _taking(verb: _Verb) -> None:
-    """The verbs that give a run's data to other programs."""
+    """The verbs that give a run's data to other programs, and to other people."""
+    report = verb("report", "write a run's datasets, plots and report", "chiplog report latest -o outputs")
+    _takes_run(report)
+    report.add_argument("-o", dest="output", type=Path, metavar="DIR", help="where to (default: files/ of the run)")
+    report.add_argument("--only", type=_words, metavar="STAGES", help="some of data, plots, text, report")
+    report.add_argument("--data", type=_words, default=["h5"], metavar="FORMATS", help="h5, nc, parquet, csv")
+    report.add_argument("--pictures", type=_words, default=["png"], metavar="FORMATS", help="png, svg (default: png)")
+    report.add_argument(
+        "--warmup", type=_warmup, default=0, metavar="W", help="draws to leave out: 100, or 0.05 of all"
+    )
+    report.add_argument("--show", action="store_true", help="show the text plots")
+    report.add_argument("--verbose", action="store_true", help="name every file")
+
+    compare = verb("compare", "say how runs differ", "chiplog compare baseline latest -o comparison.html")
+    compare.add_argument(
+        "runs", nargs="+", metavar="RUN", help="the runs; the first is what the others are compared to"
+    )
+    compare.add_argument("--metric", action="append", default=[], metavar="NAME", help="only this one, or a pattern")
+    compare.add_argument("-o", dest="output", metavar="PATH", help="write to a file ending in .md or .html")
+
     cat = verb("cat", "write a run's records as JSON Lines", "chiplog cat latest --kind eval")
     _takes_run(cat)
     cat.add_argument("--kind", metavar="KIND", help="only records of this kind: step, eval, event, alert, ...")
     cat.add_argument("--rank", type=_whole, metavar="R", help="only the records of this rank")
 
-    export = verb("export", "write a run as CSV, Parquet or JSON", "chiplog export latest --to parquet -o run.parquet")
+    export = verb(
+        "export", "write a run as CSV, Parquet, JSON or HDF5", "chiplog export latest --to parquet -o run.parquet"
+    )
     _takes_run(export)
-    export.add_argument("--to", required=True, choices=("csv", "parquet", "json"), help="the format")
-    export.add_argument("-o", dest="output", metavar="PATH", help="a file, a directory, or - (default: the id, here)")
+    export.add_argument("--to", required=True, choices=("csv", "parquet", "json", "h5", "nc"), help="the format")
+    export.add_argument(
+        "-o",
+        dest="output",
+        metavar="PATH",
+        help="a file, a directory, or -; a directory for h5 and nc (default: the id, here)",
+    )
 
 
 def _keeping(verb: _Verb) -> None:
@@ -187,6 +220,17 @@ def _keeping(verb: _Verb) -> None:
 
 def _takes_run(verb: argparse.ArgumentParser, metavar: str = "RUN") -> None:
     verb.add_argument("run", nargs="?", default="latest", metavar=metavar, help="which one (default: latest)")
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _warmup(text: str) -> int | float:
+    try:
+        return _whole(text) if text.isdecimal() else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of draws nor a fraction of them") from None
 
 
 def _whole(text: str) -> int:

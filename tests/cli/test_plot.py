@@ -55,3 +55,15 @@ def test_a_run_without_a_loss(cli: Cli) -> None:
         run.log({"reward": 1.0})
     code, _, err = cli("plot")
     assert code == 2 and "reward" in err
+
+
+@pytest.mark.usefixtures("path")
+def test_curves_over_tokens(cli: Cli) -> None:
+    """`--x tokens` has them on the axis."""
+    out = cli("plot", "latest", "train/loss", "--x", "tokens")[1]
+    assert out.rstrip().endswith("tokens") and "700k" in out
+
+
+@pytest.mark.usefixtures("path")
+def test_another_marker(cli: Cli) -> None:
+    assert "▀" in cli("plot", "latest", "train/loss", "--marker", "hd")[1]

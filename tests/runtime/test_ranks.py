@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from chiplog.runtime import ranks
@@ -17,11 +19,20 @@ from chiplog.runtime import ranks
         ({"SLURM_PROCID": "5", "SLURM_NTASKS": "6"}, (5, 6)),
         ({"RANK": "x", "WORLD_SIZE": "8", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, (1, 2)),
         ({"SLURM_PROCID": "5"}, (0, 1)),
+        ({"PALS_RANKID": "1", "PALS_SIZE": "2"}, (1, 2)),
+        ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "8"}, (1, 2)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "RANK": "11", "WORLD_SIZE": "16"}, (11, 16)),
     ],
 )
 def test_the_launcher_is_understood(environ: dict[str, str], expected: tuple[int, int]) -> None:
-    """torchrun, Open MPI, PMI, Slurm; half a statement is none."""
-    assert ranks.detect(environ) == expected
+    """torchrun, Open MPI, PMI, PALS, Slurm; half a statement is none, and torchrun inside srun counts."""
+    assert ranks.detect(environ)[:2] == expected
+
+
+def test_the_local_rank_and_the_host_are_known() -> None:
+    """For what is one of several on a machine."""
+    found = ranks.detect({"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1"})
+    assert (found.local, found.host) == (1, os.uname().nodename)
 
 
 @pytest.mark.parametrize(

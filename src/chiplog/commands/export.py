@@ -1,4 +1,4 @@
-"""`chiplog export`: a run as CSV, Parquet or JSON."""
+"""`chiplog export`: a run as CSV, Parquet or JSON; or as datasets, one file for each group of metrics."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from chiplog.core.errors import BadSetting
+from chiplog.core.errors import BadSetting, ChiplogError
 from chiplog.store import index
 from chiplog.store.reader import Stored
 from chiplog.views import export, units
 
 PATIENCE = 0.5  # s before progress is shown
+DATASETS = ("h5", "nc")
 
 
 def run(args: Namespace) -> int:
     stored = Stored(index.find(args.run, args.root))
+    if args.to in DATASETS:
+        _datasets(stored, args.to, Path(args.output or stored.path.name))
+        return 0
     if args.output == "-":
         _to_stdout(stored, args.to)
         return 0
@@ -32,6 +36,16 @@ def run(args: Namespace) -> int:
         aside.unlink(missing_ok=True)
     print(f"{path}  {units.size(path.stat().st_size)}")
     return 0
+
+
+def _datasets(stored: Stored, to: str, folder: Path) -> None:
+    from chiplog.views.finalize import finalize
+
+    ending = finalize(stored, folder, stages=["data"], formats=[to])
+    for path in ending.made:
+        print(f"{path}  {units.size(path.stat().st_size)}")
+    if ending.trouble:
+        raise ChiplogError("not all could be written")
 
 
 def _to_stdout(stored: Stored, to: str) -> None:

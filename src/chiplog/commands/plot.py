@@ -11,6 +11,7 @@ from chiplog.core import notes
 from chiplog.core.errors import ChiplogError
 from chiplog.store import index
 from chiplog.store.reader import Stored
+from chiplog.views.abscissa import over
 from chiplog.views.terminal import Curve, line_plot
 
 MOST = 12  # curves
@@ -24,7 +25,7 @@ class UnknownSeries(ChiplogError, KeyError):
 
 def run(args: Namespace) -> int:
     runs = [Stored(index.find(which.strip(), args.root)) for which in args.run.split(",") if which.strip()]
-    curves = [curve for stored in runs for curve in _curves(stored, args.names, several=len(runs) > 1)]
+    curves = [curve for stored in runs for curve in _curves(stored, args.names, several=len(runs) > 1, x=args.x)]
     if len(curves) > MOST:
         notes.say(f"{len(curves)} series match; the first {MOST} are drawn")
     screen = args.screen
@@ -38,6 +39,8 @@ def run(args: Namespace) -> int:
             colour=screen.colour,
             ascii=screen.ascii,
             smooth=args.smooth,
+            marker=args.marker,
+            x_label={"time": "seconds"}.get(args.x, args.x),
         )
     )
     return 0
@@ -54,12 +57,12 @@ def match(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _curves(stored: Stored, patterns: Sequence[str], *, several: bool) -> list[Curve]:
+def _curves(stored: Stored, patterns: Sequence[str], *, several: bool, x: str) -> list[Curve]:
     names = stored.names()
     wanted = match(patterns, names) if patterns else _losses(stored, names)
     label = f"{stored.name}: " if several else ""
     series = [stored.series(name) for name in wanted]
-    return [(f"{label}{one.name}", one.steps, one.values) for one in series]
+    return [(f"{label}{one.name}", over(stored, one, x).values, one.values) for one in series]
 
 
 def _losses(stored: Stored, names: Sequence[str]) -> list[str]:

@@ -32,6 +32,11 @@ SPARK = 24  # columns
 
 def run(args: Namespace) -> int:
     stored = Stored(index.find(args.run, args.root))
+    if args.ranks:
+        from chiplog.commands.ranks import show_ranks
+
+        print(show_ranks(stored, args.of, args.screen, every=args.all))
+        return 0
     survey = Survey(stored.path)
     now = time.time_ns()
     if args.json:

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from time import monotonic_ns
@@ -22,6 +21,8 @@ import msgspec
 
 from chiplog.core import forks, notes, records, values
 from chiplog.core.alarm import Alarm, Call
+from chiplog.core.blank import Blank
+from chiplog.core.chores import Chores
 from chiplog.core.clock import Clock
 from chiplog.core.ending import Delivery, ending
 from chiplog.core.errors import UnknownSink
@@ -43,10 +44,6 @@ from chiplog.core.tracer import Tracer, Watcher
 from chiplog.core.values import NUMBERS
 
 T = TypeVar("T")
-
-SPANS_EVERY = 0.5  # s
-REMEMBER = 30.0  # s between two times that what rules know is written down
-POLL_DEVICE = 0.02  # s between looks at values that are still on a device
 
 current: Run | None = None  # what `chiplog.log` writes to
 previous: Run | None = None  # what it was, when the current one has finished
@@ -99,7 +96,6 @@ class Run:
         self._reread = reread
         self._strict = strict
         self._new_times = times
-        self._times: Times | None = None
         self._tracer = Tracer(watcher, None if keeper is None else keeper.wake)
         self._files = Files(identity, self.write)
         self._alarm = Alarm(self.write, self._failed)
@@ -107,7 +103,6 @@ class Run:
         self._judge = self._rules.look if rules else None
         self._memory = Memory((*stages, *rules))
         self._remember = remember
-        self._remembered = 0.0
         self._steps = Steps(self, meters, self._failed)
         self._intake = Intake(
             identity.id,
@@ -117,16 +112,28 @@ class Run:
             waiting=waiting,
             wake=_nothing if keeper is None else keeper.wake,
         )
+        self.chores = Chores(
+            write=self.write,
+            write_row=self._write_row,
+            clock=clock,
+            tracer=self._tracer,
+            rules=self._rules,
+            intake=self._intake,
+            waiting=waiting,
+            memory=self._memory,
+            remember=self._write_memory,
+        )
         self._set_summary: dict[str, Any] = {}
         self._finished: Delivery | None = None
         self._finishing = threading.RLock()
         # Nothing between row and journal, also nothing that rules remember of an attempt before.
         self._plain = journal is not None and not self._stages
         self._inert = journal is None
+        self._keeps = journal is not None and not isinstance(journal, Blank)
         self._inert_reason = ""
         self._before_finish: list[Callable[[], None]] = []
         self._at_finish: list[Callable[[], None]] = []
-        if journal is None:
+        if not self._keeps:
             self._tracer.on = False
         forks.watch(self)
 
@@ -259,7 +266,7 @@ class Run:
         """Keep a copy of a file or folder with the run; copied in the background."""
         try:
             source = Path(path)
-            if self._inert:
+            if self.inert:
                 self._refuse()
             elif not source.exists():
                 raise FileNotFoundError(f"there is no file {str(source)!r}")
@@ -299,8 +306,8 @@ class Run:
         """
         try:
             if metrics is not None:
-                self._tend_times(None if not metrics or self._new_times is None else self._new_times())
-            self._tracer.set(bool(enabled) and not self._inert, every, concurrent, deadline)
+                self.chores.time_steps(None if not metrics or self._new_times is None else self._new_times())
+            self._tracer.set(bool(enabled) and not self.inert, every, concurrent, deadline)
         except Exception as error:
             self._failed("trace", error)
 
@@ -356,7 +363,7 @@ class Run:
 
     def keep_spans(self) -> None:
         """Write the spans that have finished to the journal, now instead of within half a second."""
-        self._tend_spans()
+        self.chores.spans()
 
     def now(self) -> int:
         """The run's own clock: wall-clock nanoseconds that never jump."""
@@ -395,7 +402,7 @@ class Run:
     @property
     def inert(self) -> bool:
         """Whether nothing is kept: disabled, another rank, a forked copy, or finished."""
-        return self._inert
+        return self._inert or not self._keeps
 
     @property
     def summary(self) -> Summary:
@@ -406,7 +413,7 @@ class Run:
         """The spans recorded so far."""
         if self._reread is None:
             return []
-        self._tend_spans()
+        self.chores.spans()
         if self._journal is not None:
             self._journal.flush()
         return self._reread().spans()
@@ -448,7 +455,7 @@ class Run:
         if self._inert or self._journal is None:
             return True
         try:
-            self._tend_spans()
+            self.chores.spans()
             return self._journal.flush(fsync=fsync)
         except Exception as error:
             self._failed("flush", error)
@@ -481,9 +488,9 @@ class Run:
             return max(0.1, min(most, deadline - time.monotonic()))
 
         for call in (
+            lambda: self.chores.end_device(deadline - 1),
             *self._before_finish,
-            lambda: self._wait_for_device(deadline - 1),
-            lambda: self._end_spans(deadline - 1),
+            lambda: self.chores.end_spans(deadline - 1),
         ):
             self._attempt(call)
         undelivered: dict[str, str] = {}
@@ -497,7 +504,7 @@ class Run:
             """All that needs the disk. The keeper does it: nobody else may wait for one that does not answer."""
             try:
                 journal.flush(timeout=left())
-                self._attempt(self._tend_memory)
+                self._attempt(self.chores.remember)
                 self._write_end(state, reason, left())
                 if self.post is not None:
                     undelivered.update(self.post.close(deadline - time.monotonic() - 0.2))
@@ -572,53 +579,6 @@ class Run:
     def __repr__(self) -> str:
         return f"<chiplog run {self.project}/{self.id}>"
 
-    # -- the keeper's chores ---------------------------------------------------------------------------------------
-
-    def tend(self) -> float:
-        """What the run wants done in the background: spans, device values, the wall clock."""
-        self._tracer.tend()
-        self._tend_spans()
-        self._rules.tick(self._tracer.step)
-        if (jump := self._clock.jump()) is not None:
-            self.write(records.Clock, wall=jump[0], jump=jump[1])
-        if time.monotonic() > self._remembered + REMEMBER:
-            self._remembered = time.monotonic()
-            self._tend_memory()
-        return self._tend_device()
-
-    def _tend_spans(self) -> None:
-        while (batch := self._tracer.take(self._clock.offset)) is not None:
-            self.write(records.Spans, **batch)
-            if self._times is not None:
-                for step, row in self._times.feed(batch):
-                    self._write_row(row, step)
-
-    def _tend_times(self, then: Times | None) -> None:
-        """Log what is left of the spans' times, and go on with others."""
-        self._tend_spans()
-        before, self._times = self._times, then
-        if before is not None:
-            for step, row in before.rest():
-                self._write_row(row, step)
-
-    def _end_spans(self, deadline: float) -> None:
-        self._tracer.end_by_hand()
-        self._tracer.settle(max(0.1, deadline - time.monotonic()))
-        self._tend_times(None)
-        if self._tracer.dropped:
-            notes.say(
-                f"{self._tracer.dropped:,} spans of run {self.id} came faster than they could be kept, and are lost"
-            )
-            self.write(records.Event, name="gap", data={"spans": self._tracer.dropped})
-
-    def _tend_device(self) -> float:
-        if not self._waiting:
-            return SPANS_EVERY
-        for step, arrived in self._waiting.ready():
-            if row := self._intake.sort(arrived, step):
-                self._write_row(row, step)
-        return POLL_DEVICE if len(self._waiting) else SPANS_EVERY
-
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def write(self, kind: type[Record], /, **fields: Any) -> Record | None:
@@ -631,7 +591,7 @@ class Run:
         return record
 
     def _keep_image(self, name: str, image: Image, step: int | float) -> None:
-        if self._inert:
+        if self.inert:
             self._refuse()
         else:
             self._files.image(name, image, step)
@@ -640,6 +600,18 @@ class Run:
         if step is None:
             return self._tracer.step
         return step if type(step) is int else self._number_of_step(step)
+
+    def add_row(self, row: Row, step: int | float) -> None:
+        """Write what became known of a step later; no stage and no rule sees it."""
+        for piece in pieces(row):
+            self.write(Step, step=step, metrics=piece, auto=self._auto is not None)
+
+    def found(self, finding: Finding, rule: str, step: int | float) -> None:
+        """Raise the alert of a rule that works in the background."""
+        try:
+            self._alarm.ring(finding, rule, step)
+        except Exception as error:
+            self._failed(f"rule {rule}", error)
 
     def _number_of_step(self, step: Any) -> int | float:
         number = values.number(step)
@@ -655,17 +627,9 @@ class Run:
         self._memory.expect(saved)
         self._plain = self._plain and not self._memory.pending
 
-    def _tend_memory(self) -> None:
-        if self._remember is not None and self._memory and self._auto is None:
-            self._remember(self._memory.state(self._tracer.step))
-
-    def _wait_for_device(self, deadline: float) -> None:
-        while self._waiting and time.monotonic() < deadline and self._tend_device() < SPANS_EVERY:
-            time.sleep(POLL_DEVICE)
-        if self._waiting:
-            rows = len(self._waiting)
-            notes.say(f"{rows:,} rows of run {self.id} had values still on a device when it ended; those are lost")
-            self.write(records.Event, name="gap", data={"device_rows": rows})
+    def _write_memory(self, state: Mapping[str, Any]) -> None:
+        if self._remember is not None and self._auto is None:  # steps that we counted say nothing to the next attempt
+            self._remember(state)
 
     def _attempt(self, call: Callable[[], object]) -> None:
         """Do one thing of several that must not keep each other from being done."""
@@ -722,26 +686,6 @@ class Run:
         global current, previous
         if current is self:
             current, previous = None, self
-
-
-def span(name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
-    """`Run.span` on the current run; without one it does nothing, and costs next to nothing.
-
-    As a decorator it belongs to the run that is the current one at each call, so it may stand above any function.
-    """
-    if current is not None:
-        return current.span(name, tags=tags, devices=devices)
-    return Idle(partial(span, name, tags=tags, devices=devices)) if tags or devices else _idle(name)
-
-
-def stopwatch(name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
-    """`Run.stopwatch` on the run that is the current one whenever it is used; without one it only counts seconds."""
-    return StopWatch(name, metric, run=lambda: current, tags=tags)
-
-
-@lru_cache(1000)
-def _idle(name: str) -> Idle:
-    return Idle(partial(span, name))
 
 
 def inert(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,10 +18,14 @@ def open_sink(identity: Identity, environ: Mapping[str, str]) -> Jsonl:  # noqa:
 
 
 class Jsonl:
-    """One file of JSON Lines; one that is there already is continued. An empty state is an empty file."""
+    """One file of JSON Lines; one that is there already is continued. An empty state is an empty file.
 
-    def __init__(self, path: Path) -> None:
+    `say` makes a line of a record, or None of one that has none.
+    """
+
+    def __init__(self, path: Path, say: Callable[[AnyRecord], bytes | None] | None = None) -> None:
         self.path = Path(path)
+        self._say = say or line
         self._tape = Tape(self.path)
         self._begun = False
         self._behind: Mapping[str, Plain] | None = None  # a state that is still to be restored
@@ -29,7 +33,8 @@ class Jsonl:
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._begin()
         if batch:
-            self._tape.append(b"".join([line(record) + b"\n" for record in batch]))
+            lines = [said + b"\n" for record in batch if (said := self._say(record)) is not None]
+            self._tape.append(b"".join(lines))
 
     def close(self) -> None:
         self._tape.close()

@@ -149,7 +149,7 @@ def take(column: Column, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Column
 def as_steps(steps: list[Number]) -> Steps:
     """Steps as integers where all are, as doubles otherwise."""
     try:
-        if all(type(step) is int for step in steps):
+        if set(map(type, steps)) <= {int}:
             return np.array(steps, np.int64)
     except OverflowError:
         pass

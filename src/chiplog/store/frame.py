@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from chiplog.store.lines import Scanner
 from chiplog.store.parts import Broken, Part
 from chiplog.store.reader import beyond
 from chiplog.store.series import ByRank, Series
+from chiplog.store.thin import Thin
 
 if TYPE_CHECKING:
     import pandas
@@ -34,20 +35,36 @@ class Frame:
         self._run = run
         self.lock = threading.RLock()
         self._streams: dict[tuple[int, int], _Stream] = {}
+        self._thin: dict[tuple[str, int, int], Thin] = {}
+        self._whole = False  # whether all ranks have been read
 
-    def refresh(self) -> None:
+    def refresh(self, ranks: Collection[int] | None = None) -> None:
+        """Read what has come, of all ranks or of some."""
+        self._whole = self._whole or ranks is None
         for segment in layout.segments(self._run):
-            stream = self._streams.get((segment.rank, segment.attempt))
-            if stream is None:
-                stream = self._streams[segment.rank, segment.attempt] = _Stream(segment.rank, segment.attempt)
-            stream.refresh(self._run, segment)
+            if ranks is None or segment.rank in ranks:
+                stream = self._streams.get((segment.rank, segment.attempt))
+                if stream is None:
+                    stream = self._streams[segment.rank, segment.attempt] = _Stream(segment.rank, segment.attempt)
+                stream.refresh(self._run, segment)
 
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for stream in self._streams.values() for name in stream.names()))
 
     def series(self, name: str, rank: int | None = None, attempt: int | None = None) -> Series:
+        """A series; only the ranks that it takes are read."""
         if rank is None:
-            rank = min((stream.rank for stream in self._streams.values() if stream.has(name)), default=0)
+            rank = self._first(name)
+        else:
+            self.refresh({rank})
+        return self._series(name, rank, attempt)
+
+    def _first(self, name: str) -> int:
+        """The first rank that has a series."""
+        ranks = sorted({segment.rank for segment in layout.segments(self._run)})
+        return next((one for one in ranks if self._has(name, one)), 0)
+
+    def _series(self, name: str, rank: int, attempt: int | None) -> Series:
         chosen = self.view(name, rank, attempt)
         column = join(column for _, column in chosen)
 
@@ -61,10 +78,10 @@ class Frame:
 
     def places(self, name: str) -> tuple[Steps, Floats]:
         """The steps and values of a series of its main rank in the default view, by step."""
-        rank = min((stream.rank for stream in self._streams.values() if stream.has(name)), default=0)
+        rank = self._first(name)
         streams = sorted((one for one in self._streams.values() if one.rank == rank), key=lambda one: one.attempt)
         steps, values = [EMPTY.steps], [EMPTY.values]
-        for stream, hiding in zip(streams, _hiding(streams), strict=True):
+        for stream, hiding in zip(streams, _hiding(streams, ()), strict=True):
             for found, numbers in stream.places(name):
                 keep = _kept(found, hiding)
                 steps.append(found if keep is None else found[keep])
@@ -113,38 +130,112 @@ class Frame:
         )
 
     def _last_by_step(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        series = self.series(name)
+        rank = min((stream.rank for stream in self._streams.values() if stream.has(name)), default=0)
+        series = self._series(name, rank, None)
         order = np.lexsort((np.arange(len(series)), series.steps))
         steps, values = series.steps[order], series.values[order]
         last = np.append(steps[1:] != steps[:-1], True) if len(steps) else np.empty(0, bool)
         return steps[last], values[last]
 
+    def _has(self, name: str, rank: int) -> bool:
+        self.refresh({rank})
+        return any(stream.has(name) for stream in self._streams.values() if stream.rank == rank)
+
     def _by_rank(self, name: str, attempt: int | None) -> ByRank:
         with self.lock:
-            return self._step_by_rank(name, attempt)
-
-    def _step_by_rank(self, name: str, attempt: int | None) -> ByRank:
-        ranks = sorted({stream.rank for stream in self._streams.values()})
-        columns = [join(column for _, column in self.view(name, rank, attempt)) for rank in ranks]
+            streams = self._all(name)
+            ranks = sorted({stream.rank for stream in streams})
+            by_rank: dict[int, list[_Lived]] = {rank: [] for rank in ranks}
+            for stream in streams:
+                by_rank[stream.rank].append(stream)
+            main = by_rank[ranks[0]] if ranks else []
+            columns = [join(column for _, column in _view(name, by_rank[rank], main, attempt)) for rank in ranks]
         steps = np.unique(np.concatenate([column.steps for column in columns])) if columns else EMPTY.steps
         values = np.full((len(steps), len(ranks)), np.nan)
         for index, column in enumerate(columns):
             values[np.searchsorted(steps, column.steps), index] = column.values
         return ByRank(steps, np.array(ranks, np.int64), values)
 
+    def _all(self, name: str) -> list[_Lived]:
+        """All ranks, with one series of each; of those that nobody has asked for yet, nothing else is read."""
+        thin: set[tuple[str, int, int]] = set()
+        loaded: set[int] = set()
+        for segment in layout.segments(self._run):
+            key = segment.rank, segment.attempt
+            if key in self._streams or self._whole or not _is_plain(self._run, segment):
+                loaded.add(segment.rank)
+        self.refresh(loaded)
+        for segment in layout.segments(self._run):
+            if (segment.rank, segment.attempt) not in self._streams:
+                at = name, segment.rank, segment.attempt
+                if at not in self._thin:
+                    self._thin[at] = Thin(segment.rank, segment.attempt, name)
+                self._thin[at].refresh(self._run, segment)
+                thin.add(at)
+        return [*self._streams.values(), *(self._thin[at] for at in thin)]
+
     def view(self, name: str, rank: int, attempt: int | None) -> list[tuple[_Stream, Column]]:
-        """The columns of a series, oldest attempt first; a newer launch hides older points from its first step on,
-        unless the two were written at the same time."""
-        streams = [
-            stream for stream in self._streams.values() if stream.rank == rank and attempt in (None, stream.attempt)
+        """The columns of a series in the default view, oldest attempt first, with the attempts they are of."""
+        return _view(name, [stream for stream in self._streams.values() if stream.rank == rank], (), attempt)
+
+
+class _Lived(Protocol):
+    """One rank in one attempt, as far as the default view asks."""
+
+    rank: int
+    attempt: int
+    launch: str
+    start: int
+    end: int
+
+    @property
+    def first_step(self) -> Number | None: ...
+
+    def column(self, name: str) -> Column: ...
+
+
+L = TypeVar("L", bound=_Lived)
+
+
+def _view(name: str, streams: Sequence[L], main: Sequence[_Lived], attempt: int | None) -> list[tuple[L, Column]]:
+    """The columns of a series on one rank, oldest attempt first.
+
+    A newer launch hides older points from its first step on, unless the two were written at the same time; so does one
+    that this rank had no part in, where the main rank's attempts are given to tell.
+    """
+    if attempt is not None:
+        return [(stream, stream.column(name)) for stream in streams if stream.attempt == attempt]
+    streams = sorted(streams, key=lambda stream: stream.attempt)  # the order they began in, whatever the clocks said
+    return [
+        (stream, _before(stream.column(name), hiding))
+        for stream, hiding in zip(streams, _hiding(streams, main), strict=True)
+    ]
+
+
+def _hiding(streams: Sequence[_Lived], main: Sequence[_Lived]) -> Iterator[list[Number]]:
+    """The steps from which on newer attempts hide each one."""
+    firsts = [(stream, step) for stream in streams if (step := stream.first_step) is not None]
+    launches = {stream.launch for stream in streams}
+    order = {stream.launch: stream.attempt for stream in main}
+    without = [
+        (stream, step) for stream in main if stream.launch not in launches and (step := stream.first_step) is not None
+    ]
+    for stream in streams:
+        mine = order.get(stream.launch)
+        yield [step for newer, step in firsts if newer.attempt > stream.attempt and not _beside(stream, newer)] + [
+            step for newer, step in without if mine is not None and newer.attempt > mine and not _beside(stream, newer)
         ]
-        streams.sort(key=lambda stream: stream.attempt)  # the order they began in, whatever the clocks said
-        if attempt is not None:
-            return [(stream, stream.column(name)) for stream in streams]
-        return [
-            (stream, _before(stream.column(name), hiding))
-            for stream, hiding in zip(streams, _hiding(streams), strict=True)
-        ]
+
+
+def _beside(stream: _Lived, newer: _Lived) -> bool:
+    """Whether a newer attempt belongs to the same launch, or was written while this one was. One that lies before
+    ours by its clock is newer all the same: that clock is wrong."""
+    return newer.launch == stream.launch or max(stream.start, newer.start) <= min(stream.end, newer.end)
+
+
+def _is_plain(run: Path, segment: Segment) -> bool:
+    """Whether a segment is as it was written: neither compacted nor compressed."""
+    return not layout.has_part(run, segment) and (run / layout.JOURNAL / segment.filename).exists()
 
 
 class _Stream:
@@ -189,11 +280,6 @@ class _Stream:
     def _begin(self, record: records.AnyRecord) -> None:
         if isinstance(record, records.Attempt):
             self.launch, self.start = record.launch, record.time
-
-    def beside(self, newer: _Stream) -> bool:
-        """Whether a newer attempt belongs to the same launch, or was written while this one was. One that lies before
-        ours by its clock is newer all the same: that clock is wrong."""
-        return newer.launch == self.launch or max(self.start, newer.start) <= min(self.end, newer.end)
 
     @property
     def first_step(self) -> Number | None:
@@ -253,13 +339,6 @@ class _Stream:
             order = np.argsort(known, kind="stable")
             self._sorted = known[order], np.concatenate([times for _, times in clocks])[order]
         return self._sorted
-
-
-def _hiding(streams: list[_Stream]) -> Iterator[list[Number]]:
-    """The steps from which on newer attempts hide each one."""
-    firsts = [(stream, step) for stream in streams if (step := stream.first_step) is not None]
-    for stream in streams:
-        yield [step for newer, step in firsts if newer.attempt > stream.attempt and not stream.beside(newer)]
 
 
 _NO_POINTS = pa.schema(

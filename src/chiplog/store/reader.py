@@ -208,7 +208,7 @@ class Stored:
 
         In the default view a newer launch hides what older ones logged from its first step on.
         """
-        with self._look() as frame:
+        with self._look(whole=False) as frame:
             return frame.series(name, rank, attempt)
 
     def goodput(self) -> Ledger:
@@ -231,7 +231,7 @@ class Stored:
 
     def places(self, name: str) -> tuple[Steps, Floats]:
         """The steps and values of a series in the default view, by step: quicker than `series`, for drawing."""
-        with self._look() as frame:
+        with self._look(whole=False) as frame:
             return frame.places(name)
 
     def to_arrow(self) -> pyarrow.Table:
@@ -257,8 +257,8 @@ class Stored:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _look(self) -> Iterator[Frame]:
-        """The columns, up to date; one thread at a time."""
+    def _look(self, *, whole: bool = True) -> Iterator[Frame]:
+        """The columns, up to date, or with `whole=False` those that it will ask for; one thread at a time."""
         if self._frame is None:
             try:
                 from chiplog.store.frame import Frame
@@ -268,7 +268,8 @@ class Stored:
                 ) from None
             self._frame = Frame(self.path)
         with self._frame.lock:
-            self._frame.refresh()
+            if whole:
+                self._frame.refresh()
             yield self._frame
 
     def _pieces(self, ask: Callable[[Part], Iterable[T]]) -> Iterator[tuple[Segment, Iterable[T], Scanner]]:

@@ -1,0 +1,90 @@
+"""Operations of a model and the share of the hardware they use: counted by the engine, under ezpz's names."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from functools import cache
+from typing import Any
+
+from chiplog.core.errors import ChiplogError
+from chiplog.metrics import hardware
+from chiplog.runtime import device, flopcount
+
+__all__ = ["compute_mfu", "estimate_model_flops", "get_peak_flops", "try_estimate"]
+
+logger = logging.getLogger("chiplog.ezpz")
+
+
+def try_estimate(model: Any, input_shape: tuple[int, ...], *, backward: bool = True, **options: Any) -> int:
+    """The operations of one batch, forward and backward; 0 where they cannot be known.
+
+    The model, its gradients and buffers, and all random generators are afterwards as they were.
+    """
+    try:
+        return estimate_model_flops(model, input_shape, backward=backward, **options)
+    except Exception as error:
+        logger.warning("the operations of %s are not known: %s", type(model).__name__, error)
+        return 0
+
+
+def estimate_model_flops(model: Any, input_shape: tuple[int, ...], *, device: Any = None, backward: bool = True) -> int:
+    """The operations of one batch: counted, or where that fails 6 (2 without a backward pass) a weight and token."""
+    inputs = _inputs(model, input_shape, device)
+    try:
+        counted = flopcount.count_torch(model, inputs, backward=backward).total
+    except ChiplogError as error:
+        logger.info("%s; they are estimated from its weights", error)
+        counted = 0
+    if counted:
+        return counted
+    weights: int = sum(weight.numel() for weight in model.parameters())
+    tokens = 1
+    for length in input_shape[-1:] if _vocabulary(model) is not None else input_shape[1:]:
+        tokens *= length
+    return (6 if backward else 2) * weights * input_shape[0] * tokens
+
+
+def compute_mfu(
+    model_flops: float, step_duration: float, *, device_name: str | None = None, peak_flops: float | None = None
+) -> float:
+    """The share of a device's peak, in percent: operations / seconds / peak · 100; 0.0 where the peak is not known."""
+    peak = peak_flops if peak_flops is not None else get_peak_flops(device_name)
+    if not peak or peak <= 0 or model_flops <= 0 or step_duration <= 0:
+        return 0.0
+    return model_flops / step_duration / peak * 100
+
+
+def get_peak_flops(device_name: str | None = None) -> float | None:
+    """The dense bf16 peak of a device in operations a second; None on a CPU, and, said once, for one nobody knows."""
+    name = device_name or device.name()
+    if not name or name.lower() == "cpu":
+        return None
+    peak = hardware.peak(name)
+    if peak is None:
+        _unknown(name)
+        return None
+    return peak * 1e12
+
+
+@cache
+def _unknown(name: str) -> None:
+    warnings.warn(f"the peak of {name!r} is not known; give compute_mfu(peak_flops=...)", UserWarning, stacklevel=4)
+
+
+def _inputs(model: Any, shape: tuple[int, ...], device: Any) -> Any:
+    """Something to put in: numbers of tokens where the model has an embedding, otherwise numbers."""
+    import torch
+
+    weight = next(model.parameters(), None)
+    where = device if device is not None else getattr(weight, "device", None)
+    if (size := _vocabulary(model)) is not None:
+        return torch.zeros(shape, dtype=torch.long, device=where) % size
+    return torch.zeros(shape, dtype=getattr(weight, "dtype", torch.float32), device=where)
+
+
+def _vocabulary(model: Any) -> int | None:
+    import torch
+
+    found = next((one for one in model.modules() if isinstance(one, torch.nn.Embedding)), None)
+    return None if found is None else found.num_embeddings

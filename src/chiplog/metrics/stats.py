@@ -1,0 +1,180 @@
+"""Statistics across ranks: mean, max, min and deviation of each metric, in doubles, over the ranks that have it.
+
+For the finite values v of the ranks: `mean` = Σv / n, `std` = sqrt(Σ(v − mean)² / n) (of the population, in two passes:
+nothing is lost where values are large and close together), `count` = n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from chiplog.core.records import Row
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ALWAYS = ("mean", "max", "min", "std")
+
+# The same on every rank by nature, or meaningless as a mean: by the last part of the name.
+COUNTERS = frozenset((
+    "step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "epoch", "epochs", "batch", "idx",
+    "bidx", "index", "seed", "rank", "world_size", "lr", "learning_rate", "weight_decay", "momentum", "warmup",
+))  # fmt: skip
+
+
+class Extras(msgspec.Struct, frozen=True):
+    """What is wanted beside mean, max, min and std."""
+
+    count: bool = False  # x/count: of how many ranks
+    where: bool = False  # x/max_rank and x/min_rank: who holds the extreme
+    quantiles: tuple[int, ...] = ()  # percent: x/p50, ...; the nearest rank's value
+
+
+class Values(NamedTuple):
+    """One rank's values under some names, as doubles in native bytes."""
+
+    names: tuple[str, ...]
+    doubles: bytes
+
+
+class Across(NamedTuple):
+    """The statistics of a step, and for each name the ranks whose value is not finite."""
+
+    row: Row
+    bad: dict[str, list[int]]
+
+
+def is_reduced(name: str) -> bool:
+    """Whether a mean across ranks says anything: not for counters and hyperparameters."""
+    last = name.rpartition("/")[2]
+    return last not in COUNTERS and not last.startswith("lr-") and not name.startswith("lr/")
+
+
+NOTHING = Extras()
+
+
+def across(ranks: dict[int, list[Values]], extras: Extras = NOTHING, *, world: int = 0) -> Across:
+    """The statistics of what ranks have said of one step; names are matched as names, whatever their order.
+
+    A name that some ranks do not have gets its `count`; one whose value is not finite somewhere is also in `bad`. Where
+    a rank says a name several times, the last one counts.
+    """
+    import numpy as np
+
+    who, names, matrix, absent = _matrix(ranks)
+    if not names:
+        return Across({}, {})
+    if absent is None and extras == NOTHING and len(who) >= world and (row := _quick(names, matrix)) is not None:
+        return Across(row, {})
+    finite = np.isfinite(matrix)
+    whole = bool(finite.all())
+    count = finite.sum(axis=0)
+    with np.errstate(all="ignore"):
+        columns = _columns(matrix, finite, count, whole, extras, np.array(who))
+        row = dict(zip(_keys(names, extras), np.stack(columns, axis=1).ravel().tolist(), strict=True))
+    for name in _whole_numbers(names, extras):
+        if row[name] == row[name]:
+            row[name] = int(row[name])
+    if whole and len(who) >= world:
+        return Across(row, {})
+    bad = ~finite if absent is None else ~finite & ~absent
+    for at in np.flatnonzero(count < max(world, len(who))).tolist():
+        row[f"{names[at]}/count"] = int(count[at])
+    return Across(row, {names[at]: [who[r] for r in np.flatnonzero(bad[:, at])] for at in np.flatnonzero(bad.any(0))})
+
+
+def _quick(names: tuple[str, ...], matrix: NDArray[np.float64]) -> Row | None:
+    """The usual case: everybody has everything, and it is finite; None where it is not."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        mean = matrix.sum(axis=0) / len(matrix)
+        if not np.isfinite(mean).all():
+            return None
+        apart = matrix - mean
+        found = np.empty((len(names), 4))
+        found[:, 0] = mean
+        found[:, 1] = matrix.max(axis=0)
+        found[:, 2] = matrix.min(axis=0)
+        found[:, 3] = np.sqrt((apart * apart).sum(axis=0) / len(matrix))
+    return dict(zip(_keys(names, NOTHING), found.ravel().tolist(), strict=True))
+
+
+def _matrix(
+    ranks: dict[int, list[Values]],
+) -> tuple[list[int], tuple[str, ...], NDArray[np.float64], NDArray[np.bool_] | None]:
+    """(ranks, names, values by rank and name, where there is none)."""
+    import numpy as np
+
+    who = sorted(ranks)
+    spoken = [ranks[rank] for rank in who]
+    first = spoken[0][0].names if spoken and spoken[0] else ()
+    if all(len(said) == 1 and said[0].names == first for said in spoken):  # the usual case
+        joined = b"".join(said[0].doubles for said in spoken)
+        return who, first, np.frombuffer(joined, np.float64).reshape(len(who), len(first)), None
+    names = tuple(dict.fromkeys(name for said in spoken for values in said for name in values.names))
+    places = {name: at for at, name in enumerate(names)}
+    matrix = np.full((len(who), len(names)), np.nan)
+    absent = np.ones(matrix.shape, np.bool_)
+    for at, said in enumerate(spoken):
+        for values in said:
+            columns = [places[name] for name in values.names]
+            matrix[at, columns] = np.frombuffer(values.doubles, np.float64)
+            absent[at, columns] = False
+    return who, names, matrix, absent
+
+
+def _columns(
+    matrix: NDArray[np.float64],
+    finite: NDArray[np.bool_],
+    count: NDArray[np.int64],
+    whole: bool,
+    extras: Extras,
+    who: NDArray[np.int64],
+) -> list[NDArray[np.float64]]:
+    import numpy as np
+
+    kept = matrix if whole else np.where(finite, matrix, 0.0)
+    mean = kept.sum(axis=0) / count
+    apart = kept - mean
+    low, high = (matrix, matrix) if whole else (np.where(finite, matrix, np.inf), np.where(finite, matrix, -np.inf))
+    none = count == 0
+    columns = [
+        mean,
+        np.where(none, np.nan, high.max(axis=0)),
+        np.where(none, np.nan, low.min(axis=0)),
+        np.sqrt((apart * apart).sum(axis=0, where=finite) / count),
+    ]
+    if extras.quantiles:
+        ordered = np.sort(low, axis=0)  # what is not finite comes last
+        for percent in extras.quantiles:
+            nearest = np.maximum(np.ceil(percent / 100 * count).astype(np.int64) - 1, 0)
+            columns.append(np.where(none, np.nan, np.take_along_axis(ordered, nearest[None], axis=0)[0]))
+    if extras.where:
+        columns += [
+            np.where(none, np.nan, who[high.argmax(axis=0)].astype(np.float64)),
+            np.where(none, np.nan, who[low.argmin(axis=0)].astype(np.float64)),
+        ]
+    if extras.count:
+        columns.append(count.astype(np.float64))
+    return columns
+
+
+@lru_cache(maxsize=256)
+def _keys(names: tuple[str, ...], extras: Extras) -> tuple[str, ...]:
+    kinds = [*ALWAYS, *(f"p{percent}" for percent in extras.quantiles), *_whole_kinds(extras)]
+    return tuple(f"{name}/{kind}" for name in names for kind in kinds)
+
+
+@lru_cache(maxsize=256)
+def _whole_numbers(names: tuple[str, ...], extras: Extras) -> tuple[str, ...]:
+    return tuple(f"{name}/{kind}" for name in names for kind in _whole_kinds(extras))
+
+
+def _whole_kinds(extras: Extras) -> Sequence[str]:
+    return (("max_rank", "min_rank") if extras.where else ()) + (("count",) if extras.count else ())

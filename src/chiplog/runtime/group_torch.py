@@ -1,0 +1,186 @@
+"""A gloo group of our own beside the one that training uses, built from its store without any collective of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from chiplog.runtime.groups import Broken, Finish, Pause
+
+RING = 3  # ranks up to which an all-gather is the quickest way to everyone
+AGAIN = 60.0  # s between two times that a group is formed anew
+_count = 0  # of the groups this process has asked for: the same on all ranks, as far as all call `init` alike
+
+
+class TorchGroup:
+    """Gathers over gloo. A failed or late round ends the group; the next is formed when all ranks are there again."""
+
+    waits = True  # it gives up by itself
+
+    def __init__(self, seconds: float) -> None:
+        global _count
+        dist: Any = sys.modules["torch.distributed"]
+        self._torch: Any = sys.modules["torch"]
+        self._dist, self._seconds = dist, seconds
+        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+        self._members: list[int] = []
+        self._left: set[int] = set()
+        self._generation = 0
+        self._formed = -AGAIN  # when it was formed anew
+        self._group: Any = None
+        self._store: Any = None
+        try:
+            self._store = own_store(f"chiplog/{_count}", seconds)
+        except Exception:  # another torch: its private names are others
+            self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
+            self._members = list(range(self.world))
+        _count += 1
+
+    def hear(self, word: str, seconds: float) -> str:
+        """Rank 0's word; raises where it has not been said in time."""
+        if self._store is None:
+            said = [word]
+            self._dist.broadcast_object_list(said, src=0, group=self._group)
+            return said[0]
+        if self.rank == 0:
+            self._store.set("word", word)
+            return word
+        self._store.wait(["word"], timedelta(seconds=seconds))
+        return str(self._store.get("word").decode())
+
+    def form(self) -> Sequence[int] | None:
+        """The ranks of the group, when all of them are ready; never waits for one that is not."""
+        if self._group is not None:
+            return self._members
+        if self._store is None:
+            return None
+        members = self._gate()
+        if members is None:
+            return None
+        try:
+            self._group = gloo(
+                self._store, str(self._generation), members.index(self.rank), len(members), self._seconds
+            )
+        except Exception as error:
+            self._generation += 1
+            raise Broken(_reason(error)) from None
+        self._members = members
+        if self._generation:
+            self._formed = time.monotonic()
+        return members
+
+    def exchange(self, chunk: bytes, everyone: bool) -> Finish:
+        """Begin a gather to rank 0, or to everyone."""
+        torch, count = self._torch, len(self._members)
+        receives = everyone or self.rank == self._members[0]
+        mine = torch.frombuffer(bytearray(chunk), dtype=torch.uint8)
+        heard = torch.empty(count * len(chunk) if receives else 0, dtype=torch.uint8)
+        # Gloo gathers to all in a ring, hop by hop; to one and from there in a tree is quicker but for the smallest.
+        spread = everyone and count > RING
+
+        def finish(pause: Pause | None) -> list[bytes] | None:
+            try:
+                _wait(work, pause)
+                if spread:
+                    _wait(self._spread(heard), pause)
+            except (RuntimeError, ValueError) as error:
+                raise self._broken(error) from None
+            if not receives:
+                return None
+            whole = heard.numpy().tobytes()
+            return [whole[at : at + len(chunk)] for at in range(0, len(whole), len(chunk))]
+
+        try:
+            work = self._begin(mine, heard, everyone and not spread)
+        except (RuntimeError, ValueError) as error:
+            raise self._broken(error) from None
+        return finish
+
+    def leave(self, rank: int) -> None:
+        """A rank has finished: the next group is formed without it."""
+        self._left.add(rank)
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._lose()
+
+    def _begin(self, mine: Any, heard: Any, everyone: bool) -> Any:
+        receives = everyone or self.rank == self._members[0]
+        pieces = list(heard.chunk(len(self._members))) if receives else []
+        if self._store is None:
+            if everyone:
+                return self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
+            return self._dist.gather(mine, pieces or None, dst=0, group=self._group, async_op=True)
+        if everyone:
+            return self._group._allgather_base(heard, mine)
+        return self._group.gather([pieces] if pieces else [], [mine])
+
+    def _spread(self, heard: Any) -> Any:
+        """Give everyone what the first has gathered."""
+        if self._store is None:
+            return self._dist.broadcast(heard, src=0, group=self._group, async_op=True)
+        return self._group.broadcast([heard], self._dist.BroadcastOptions())
+
+    def _broken(self, error: Exception) -> Broken:
+        self._lose()
+        return Broken(_reason(error))
+
+    def _gate(self) -> list[int] | None:
+        """Who is in the next group: everyone who has not finished, once rank 0 has seen that they are all ready."""
+        key = str(self._generation)
+        if not self._store.check([f"{key}/ready/{self.rank}"]):
+            self._store.set(f"{key}/ready/{self.rank}", b"")
+        if self.rank == 0 and time.monotonic() - self._formed >= AGAIN and not self._store.check([f"{key}/go"]):
+            members = [rank for rank in range(self.world) if rank not in self._left]
+            if len(members) > 1 and self._store.check([f"{key}/ready/{rank}" for rank in members]):
+                self._store.set(f"{key}/go", msgspec.json.encode(members))
+        if not self._store.check([f"{key}/go"]):
+            return None
+        found: list[int] = msgspec.json.decode(self._store.get(f"{key}/go"), type=list[int])
+        return found if self.rank in found else None
+
+    def _lose(self) -> None:
+        """End the group, so that the others notice too."""
+        group, self._group = self._group, None
+        if group is None or self._store is None:
+            return
+        self._generation += 1
+        try:
+            group.abort()
+        except Exception:  # it is broken anyway
+            pass
+
+
+def _wait(work: Any, pause: Pause | None) -> None:
+    while pause is not None and not work.is_completed():
+        pause()
+    work.wait()  # raises what went wrong
+
+
+def own_store(prefix: str, seconds: float) -> Any:
+    """The store that the process group was set up with, over a connection of our own."""
+    dist: Any = sys.modules["torch.distributed"]
+    store = dist.distributed_c10d._get_default_store().clone()
+    store.set_timeout(timedelta(seconds=seconds))
+    return dist.PrefixStore(prefix, store)
+
+
+def gloo(store: Any, prefix: str, rank: int, world: int, seconds: float) -> Any:
+    """A gloo group that no process group of torch knows of."""
+    dist: Any = sys.modules["torch.distributed"]
+    return dist.ProcessGroupGloo(dist.PrefixStore(prefix, store), rank, world, timedelta(seconds=seconds))
+
+
+def _reason(error: Exception) -> str:
+    """What gloo says, in few words."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if "imed out" in text:
+        return "not all ranks came in time"
+    if "by peer" in text or "roken pipe" in text:
+        return "a rank has gone"
+    return text[:200]

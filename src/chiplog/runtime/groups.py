@@ -1,0 +1,69 @@
+"""How ranks reach each other: through what is there already, never by sockets of ours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+
+class Broken(Exception):
+    """The group is no more; `form` may make another."""
+
+
+Pause: TypeAlias = Callable[[], None]  # sleeps a little, and raises to give up
+# Waits until a round is over, with a pause in between or, where the group `waits`, without; gives the members' chunks,
+# None where nothing is received.
+Finish: TypeAlias = Callable[[Pause | None], list[bytes] | None]
+
+
+class Group(Protocol):
+    """The ranks of a run. A round needs two methods: `form` until the group is whole, then `exchange`."""
+
+    rank: int
+    world: int
+    waits: bool  # whether a round that is late ends by itself, so that it may be waited for without a `pause`
+
+    def form(self) -> Sequence[int] | None:
+        """The ranks that are in the group, once it is whole; None while it is not. Raises `Broken`."""
+        ...
+
+    def exchange(self, chunk: bytes, everyone: bool) -> Finish:
+        """Begin a round: every member gives a chunk of the same length, and rank 0 or everyone gets them all.
+
+        What it returns completes the round. Both raise `Broken` when the group is.
+        """
+        ...
+
+    def hear(self, word: str, seconds: float) -> str:
+        """Rank 0's word, at the door; raises where it has not been said in time."""
+        ...
+
+    def leave(self, rank: int) -> None:
+        """A rank has finished."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def find(seconds: float) -> Group | None:
+    """The group of what is set up in this process: torch.distributed, JAX, MPI; None where nothing is.
+
+    Collective where MPI is meant: its communicator is duplicated.
+    """
+    torch = sys.modules.get("torch.distributed")
+    if torch is not None and torch.is_available() and torch.is_initialized():
+        from chiplog.runtime.group_torch import TorchGroup
+
+        return TorchGroup(seconds)
+    jax = sys.modules.get("jax._src.distributed")
+    if jax is not None and getattr(jax.global_state, "client", None) is not None:
+        from chiplog.runtime.group_jax import JaxGroup
+
+        return JaxGroup()
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.size > 1:
+        from chiplog.runtime.group_mpi import MpiGroup
+
+        return MpiGroup()
+    return None

@@ -1,0 +1,73 @@
+"""At the door: the ranks of a run find each other, and rank 0 says which run it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from chiplog.core import notes
+from chiplog.core.errors import BadSetting, MissingPackage
+from chiplog.runtime import groups
+from chiplog.runtime.groups import Group
+from chiplog.runtime.plan import Plan, plan_of
+from chiplog.runtime.ranks import Ranks
+from chiplog.runtime.reduce import Reduce
+
+PATIENCE = 10.0  # s that a rank waits for rank 0 to say which run this is
+WHERE = "after torch.distributed.init_process_group(), jax.distributed.initialize() or `from mpi4py import MPI`"
+
+
+class Meeting(NamedTuple):
+    """The group of this run's ranks, if there is one, and what it is for."""
+
+    group: Group | None = None
+    plan: Plan | None = None
+
+    def agree(self, run: str, launch: str) -> tuple[str, str]:
+        """Rank 0's run and launch, on every rank; this rank's own where rank 0 says nothing."""
+        if self.group is None:
+            return run, launch
+        try:
+            words = self.group.hear(f"{run} {launch}", PATIENCE).split(" ")
+        except Exception as error:
+            notes.say(f"rank {self.group.rank} has not heard from rank 0 which run this is: {error}")
+            return run, launch
+        return words[0], words[1]
+
+    def reduce(self, mine: Ranks) -> Reduce | None:
+        """The stage that makes statistics across ranks."""
+        if self.group is None or self.plan is None:
+            return None
+        return Reduce(self.group, self.plan, {"host": mine.host, "local": mine.local})
+
+
+def meet(mine: Ranks, reduce: bool | str | None, environ: Mapping[str, str], *, agree: bool) -> Meeting:
+    """Find the other ranks, where statistics are wanted or, with `agree`, a run has to be agreed on."""
+    plan = plan_of(reduce, mine.world, environ.get("CHIPLOG_NO_REDUCE", ""))
+    if mine.world < 2 or (plan is None and not agree):
+        return Meeting()
+    if plan is not None and (lacks := _lacks()):
+        if reduce is not None:
+            raise lacks
+        plan = None
+    group = groups.find(plan.deadline if plan else PATIENCE)
+    if group is None and plan is not None:
+        if reduce is not None:
+            raise BadSetting(
+                f"reduce = {reduce!r} with {mine.world} processes, which have no way to each other yet: call "
+                f"chiplog.init() {WHERE}"
+            )
+        if mine.rank == 0:
+            notes.say(
+                f"no statistics across the {mine.world} ranks, which have no way to each other: call chiplog.init() "
+                f"{WHERE}; reduce=False says that none are wanted"
+            )
+    return Meeting(group, plan)
+
+
+def _lacks() -> MissingPackage | None:
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        return MissingPackage("statistics across ranks need the package 'numpy': pip install 'chiplog[read]'")
+    return None

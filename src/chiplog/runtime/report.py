@@ -1,0 +1,114 @@
+"""What becomes of the steps that all ranks have said: rows, alerts, and the gaps between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from chiplog.core import notes
+from chiplog.core.protocols import Finding
+from chiplog.core.records import Row
+from chiplog.metrics.skew import Skew
+from chiplog.metrics.stats import Values, across
+from chiplog.metrics.tally import Gathered
+from chiplog.runtime.plan import Plan
+
+REMEMBERED = 10_000  # steps whose statistics have been given to a caller
+
+
+class Book(Protocol):
+    """What the statistics need of a run."""
+
+    def add_row(self, row: Row, step: int | float) -> None: ...
+
+    def found(self, finding: Finding, rule: str, step: int | float) -> None: ...
+
+    def event(self, name: str, /, step: int | float | None = None, **data: Any) -> None: ...
+
+
+class Report:
+    """Writes into a run; what people are told, the main rank alone tells them."""
+
+    def __init__(self, plan: Plan, facts: Mapping[int, Mapping[str, Any]], *, main: bool) -> None:
+        self._plan, self._main = plan, main
+        self._skew = Skew(facts)
+        self._bad: set[str] = set()
+        self._given: dict[int | float, set[str]] = {}
+        self.book: Book | None = None
+        self.gap: _Gap | None = None
+
+    def write(self, gathered: Gathered, world: int) -> None:
+        """Write the statistics of a step as a second record of it, and who held the others up."""
+        row = self.statistics(gathered, world)
+        self._given.pop(gathered.step, None)
+        skew, finding = self._skew(gathered) if self._main else ({}, None)
+        assert self.book is not None
+        if row or skew:
+            self.book.add_row({**row, **skew}, gathered.step)
+        if finding is not None:
+            self.book.found(finding, self._skew.name, gathered.step)
+
+    def statistics(self, gathered: Gathered, world: int) -> Row:
+        """The statistics of a step, but for those that a caller has had already."""
+        rows: dict[int, list[Values]] = {rank: [said.values for said in rows] for rank, rows in gathered.rows.items()}
+        given = self._given.get(gathered.step)
+        if given:
+            rows = {rank: [one for one in values if not given.issuperset(one.names)] for rank, values in rows.items()}
+            rows = {rank: values for rank, values in rows.items() if values}
+        if not rows:
+            return {}
+        found = across(rows, self._plan.extras, world=world)
+        if self._plan.sync:
+            had = self._given.setdefault(gathered.step, set())
+            had.update(*(one.names for values in rows.values() for one in values))
+            if len(self._given) > REMEMBERED:
+                self._given.pop(next(iter(self._given)))
+        if self._main and (found.bad or self._bad):
+            self._tell_bad(found.bad, gathered)
+        return found.row
+
+    def mark(self, reason: str, step: int | float) -> None:
+        """The statistics stop at a step."""
+        if self.gap is not None:
+            return
+        self.gap = _Gap(step, time.monotonic())
+        if self._main and self.book is not None:
+            notes.say(
+                f"statistics across ranks stop at step {step}: {reason}; training and journals go on, and they come "
+                "back when all ranks do"
+            )
+            self.book.event("gap", across="ranks", reason=reason, step=step)
+
+    def back(self, step: int | float) -> None:
+        """The statistics go on, if they had stopped."""
+        gap, self.gap = self.gap, None
+        if gap is not None and self._main and self.book is not None:
+            seconds = time.monotonic() - gap.since
+            notes.say(f"statistics across ranks are back after {seconds:.0f} s")
+            self.book.event("gap", across="ranks", step=gap.step, until=step, seconds=seconds)
+
+    def account(self, rows: int, step: int | float, why: str) -> None:
+        """Rows at the end have come to nothing."""
+        notes.say(f"{rows:,} rows have no statistics across ranks: {why}")
+        if self.book is not None:
+            self.book.event("gap", across="ranks", reason=why, rows=rows, step=step)
+
+    def _tell_bad(self, bad: Mapping[str, list[int]], gathered: Gathered) -> None:
+        """Name the ranks whose values are not finite; once, until they are again."""
+        assert self.book is not None
+        seen = {name for rows in gathered.rows.values() for said in rows for name in said.values.names}
+        self._bad -= seen - bad.keys()
+        for name in [name for name in bad if name not in self._bad]:
+            self._bad.add(name)
+            ranks, step = bad[name], gathered.step
+            which = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
+            text = f"at step {step}; the statistics are of the other ranks"
+            evidence = {"name": name, "step": step, "ranks": ranks}
+            finding = Finding(f"{name} is not finite on rank {which}", "error", text, evidence)
+            self.book.found(finding, "rank-non-finite", step)
+
+
+class _Gap(NamedTuple):
+    step: int | float
+    since: float

@@ -1,0 +1,102 @@
+"""Axes: where values lie on a scale, and tidy ticks with labels that tell them apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from chiplog.store.columns import Floats
+
+
+class Axis(NamedTuple):
+    low: float
+    high: float
+    log: bool
+    ticks: list[float]
+    labels: list[str]
+
+    def places(self, values: Floats, cells: int) -> Floats:
+        """The cell of each value, counted from the low end; NaN where the scale has none."""
+        known = np.where(np.isfinite(values), values, np.nan)
+        if self.log:
+            known = np.log10(np.where(known > 0, known, np.nan))
+        low, high = (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
+        # Halves: the distance of two doubles may be more than a double holds.
+        share = (known / 2 - low / 2) / (high / 2 - low / 2)
+        return np.clip(np.rint(share * (cells - 1)), 0, cells - 1)
+
+
+def axis_of(values: Floats, log: bool, *, most: int, whole: bool = False) -> Axis:
+    """The axis that holds all values, with up to `most` ticks at tidy places.
+
+    With `whole` there are no ticks between whole numbers when the values have none either.
+    """
+    low, high = float(values.min()), float(values.max())
+    if log:
+        if high / low < 1 + 1e-9:
+            low, high = low / 1.5, max(high, min(high, 1e308) * 1.5)  # at most what a double holds
+        ticks = _log_ticks(low, high, most) or [low, high]
+        return Axis(low, high, True, ticks, [f"{tick:.4g}" for tick in ticks])
+    low, high = max(min(low, 1e300), -1e300), max(min(high, 1e300), -1e300)
+    whole = whole and max(-low, high) < 2**50 and bool((values == np.rint(values)).all())
+    if high - low <= max(1e-12 * max(abs(low), abs(high)), 1e-300):  # all the same
+        room = 1.0 if whole else abs(low) * 0.1 or 1.0
+        low, high = low - room, high + room
+    step = max(_tidy_step(low, high, most), 1.0 if whole else 0.0)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    ticks = [number * step for number in range(first, last + 1)] or [low]
+    return Axis(low, high, False, ticks, _labels(ticks, step))
+
+
+def _tidy_step(low: float, high: float, most: int) -> float:
+    """The distance of ticks: one, two or five of something where that gives enough of them."""
+    least = max(2, most - 2 if most > 4 else most - 1)
+    ten = math.floor(math.log10(high - low))
+    found = (0, 10.0**ten)
+    for tidy in ((1, 2, 5), (2.5,), (4,), (3,), (1.5,)):
+        for mantissa in tidy:
+            for power in (ten - 2, ten - 1, ten):
+                step = float(f"{mantissa}e{power}")
+                count = math.floor(high / step + 1e-9) - math.ceil(low / step - 1e-9) + 1
+                if found[0] < count <= most:
+                    found = (count, step)
+        if found[0] >= least:
+            break
+    return found[1]
+
+
+def _log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Powers of ten where there are enough, else 1, 2, 5 of each, else the ticks of a linear scale."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    apart = max(1, math.ceil((last - first) / most))
+    for powers, digits in ((range(first, last + 1, apart), (1,)), (range(first, last + 1), (1, 2, 5))):
+        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if max(2, most - 3) <= len(ticks) <= most:
+            return ticks
+    step = _tidy_step(low, high, most)
+    ticks = [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return [tick for tick in ticks if tick > 0]
+
+
+def _labels(ticks: Sequence[float], step: float) -> list[str]:
+    """Ticks as text, all with the digits that tell them apart."""
+    largest = max((abs(tick) for tick in ticks), default=0.0)
+    unit, sign = 1.0, ""
+    for candidate, name in ((1e4, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")):
+        if candidate <= largest < 1e15:
+            unit, sign = (1e3 if name == "k" else candidate), name
+    if not sign and (largest >= 1e4 or 0 < largest < 1e-3):
+        digits = max(0, math.floor(math.log10(largest)) - _last_digit(step))
+        return [f"{tick:.{digits}e}" if tick else "0" for tick in ticks]
+    digits = max(0, -_last_digit(step / unit))
+    return [f"{tick / unit:.{digits}f}{sign}" if tick else "0" for tick in ticks]
+
+
+def _last_digit(step: float) -> int:
+    """The power of ten of a tidy step's last digit: -1 for 0.2, -2 for 0.25."""
+    mantissa, power = f"{step:.1e}".split("e")
+    return int(power) - (not mantissa.endswith("0"))

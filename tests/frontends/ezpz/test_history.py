@@ -1,0 +1,449 @@
+"""`History`: its constructor, `update` and `finalize`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+import chiplog
+from chiplog import cli
+from chiplog.frontends import ezpz
+from chiplog.frontends.ezpz import History, NullTracker, StopWatch, Tracker, TrackerBackend
+from chiplog.views import plots
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("EZPZ_", "WANDB_", "WB_"))]:
+        monkeypatch.delenv(name)
+
+
+def wait_for(true: Callable[[], bool], seconds: float = 10.0) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "it did not come true"
+        time.sleep(0.01)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    def never(word: str) -> None:
+        raise ValueError(f"{word} is not JSON")
+
+    return [json.loads(line, parse_constant=never) for line in path.read_text().splitlines()]
+
+
+# -- the constructor ---------------------------------------------------------------------------------------------------
+
+
+def test_the_defaults_are_those_of_the_documentation(tmp_path: Path) -> None:
+    """No backends, a report, and a file of lines under the id of the run."""
+    history = History()
+    assert history.distributed_history is False and history.report_enabled is True
+    assert isinstance(history.tracker, NullTracker)
+    assert history.jsonl_path == tmp_path / "outputs" / "history" / f"{history.run.id}.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("world", "asked", "variables", "expected"),
+    [
+        (1, None, {}, False),
+        (384, None, {}, True),
+        (385, None, {}, False),
+        (385, True, {}, True),
+        (8, False, {}, False),
+        (8, None, {"EZPZ_NO_DISTRIBUTED_HISTORY": "1"}, False),
+        (8, None, {"EZPZ_LOCAL_HISTORY": "1"}, False),
+        (8, True, {"EZPZ_LOCAL_HISTORY": "1"}, False),
+        (8, None, {"EZPZ_LOCAL_HISTORY": "0", "EZPZ_NO_DISTRIBUTED_HISTORY": "0"}, True),
+    ],
+)
+def test_whether_statistics_are_made(
+    world: int, asked: bool | None, variables: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to 384 ranks unless it is said otherwise; "0" is no."""
+    for name, value in {"RANK": "0", "WORLD_SIZE": str(world), **variables}.items():
+        monkeypatch.setenv(name, value)
+    from chiplog.frontends.ezpz.history import _is_distributed
+
+    assert _is_distributed(asked) is expected
+
+
+def test_report_dir_is_where_the_lines_are(tmp_path: Path) -> None:
+    history = History(report_dir=tmp_path / "reports")
+    history.update({"loss": 1.0})
+    wait_for((tmp_path / "reports" / f"{history.run.id}.jsonl").exists)
+
+
+def test_without_a_report(tmp_path: Path) -> None:
+    history = History(report_enabled=False)
+    history.update({"loss": 1.0})
+    history.finalize(outdir=tmp_path / "out", plot=False)
+    assert not (tmp_path / "out" / "report.md").exists() and (tmp_path / "out" / "dataset.h5").exists()
+
+
+@pytest.mark.parametrize(("overwrite", "count"), [(True, 1), (False, 2)])
+def test_an_existing_file_of_lines(overwrite: bool, count: int, tmp_path: Path) -> None:
+    """It is continued, or begun anew."""
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"old":1}\n')
+    history = History(jsonl_path=path, jsonl_overwrite=overwrite)
+    history.update({"loss": 1.0})
+    history.run.finish()
+    assert len(lines(path)) == count
+
+
+def test_the_project_is_that_of_the_run() -> None:
+    assert History(project_name="My Project").run.project == "my-project"
+
+
+def test_the_config_is_kept_without_any_backend() -> None:
+    history = History(config={"lr": 1e-4})
+    history.run.finish()
+    assert chiplog.read(history.run.dir).config == {"lr": 1e-4}
+
+
+class Kept(TrackerBackend):
+    """A backend that remembers."""
+
+    name = "kept"
+
+    def __init__(self, **facts: Any) -> None:
+        self.facts, self.calls = facts, []
+
+    def log(self, metrics: Any, step: Any = None, commit: bool = True) -> None:
+        self.calls.append(("log", dict(metrics), step))
+
+    def log_config(self, config: Any) -> None:
+        self.calls.append(("config", dict(config)))
+
+    def log_table(self, key: str, columns: Any, data: Any) -> None:
+        self.calls.append(("table", key, columns, data))
+
+    def log_image(self, key: str, image_path: str, caption: str | None = None) -> None:
+        self.calls.append(("image", key, caption))
+
+    def log_artifacts(self, artifacts: Any) -> None:
+        self.calls.append(("artifacts", *artifacts))
+
+    def finish(self) -> None:
+        self.calls.append(("finish",))
+
+    def of(self, what: str) -> list[Any]:
+        return [call[1:] for call in self.calls if call[0] == what]
+
+
+def test_a_ready_tracker_is_taken() -> None:
+    """Its backends get what the history records."""
+    backend = Kept()
+    history = History(tracker=Tracker([backend]), config={"lr": 1.0})
+    assert history.tracker.get_backend("kept") is backend
+    history.update({"loss": 0.5}, step=3)
+    history.run.finish()
+    assert backend.of("log") == [({"loss": 0.5}, 3)] and backend.of("config") == [({"lr": 1.0},)]
+
+
+# -- update ------------------------------------------------------------------------------------------------------------
+
+
+def test_update_returns_the_line() -> None:
+    history = History()
+    assert history.update({"loss": 0.42}) == "loss=0.420000"
+    assert history.update({"loss": 0.42, "lr": 1e-3}, step=42, precision=2) == "loss=0.42 lr=0.001000"
+    assert history.update({"loss": 0.5}, summarize=False) == ""
+    assert history.history["loss"] == [0.42, 0.42, 0.5]
+
+
+def test_memory_is_one_word_of_the_line() -> None:
+    memory = {f"train/{name}": 1.5 for name in ("mem_alloc", "mem_peak_alloc", "mem_reserved", "mem_peak_reserved")}
+    assert History().update({"loss": 1.0, **memory}, precision=1) == "loss=1.0 memory=1.50/1.50GiB"
+
+
+def test_steps_count_on_from_the_last_one() -> None:
+    """0, 1, 10, 11; an update that is not committed shares the step of the next."""
+    history = History()
+    for step in (None, None, 10, None):
+        history.update({"a": 1.0}, step=step)
+    history.update({"a": 2.0}, commit=False)
+    history.update({"b": 1.0})
+    history.run.finish()
+    stored = chiplog.read(history.run.dir)
+    assert stored.series("a").steps.tolist() == [0, 1, 10, 11, 12] and stored.series("b").steps.tolist() == [12]
+
+
+def test_names_stay_as_they_are() -> None:
+    """Whatever groups are in one call."""
+    history = History()
+    history.update({"lr": 0.1, "train/loss": 1.0, "eval/loss": 2.0})
+    assert set(history.history) == {"lr", "train/loss", "eval/loss"}
+    assert history.groups == {"": {"lr": [0.1]}, "train": {"loss": [1.0]}, "eval": {"loss": [2.0]}}
+    assert history.data == history.history
+
+
+def test_lines_have_the_step_and_are_strict_json() -> None:
+    """NaN too."""
+    history = History()
+    history.update({"loss": math.nan, "x": math.inf}, step=7)
+    wait_for(lambda: history.jsonl_path.exists() and len(lines(history.jsonl_path)) == 1)
+    (line,) = lines(history.jsonl_path)
+    assert line.keys() == {"timestamp", "rank", "step", "metrics"} and abs(line["timestamp"] - time.time()) < 60
+    assert (line["rank"], line["step"], line["metrics"]) == (0, 7, {"loss": "nan", "x": "inf"})
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (torch.tensor(1.5, requires_grad=True), [1.5]),
+        (np.float32(0.5), [0.5]),
+        (np.array([2.5]), [2.5]),
+        (True, [True]),
+        ([1.0, 2.0, 3.0], [[1.0, 2.0, 3.0]]),
+        (torch.tensor([1.0, 2.0]), [[1.0, 2.0]]),
+        (np.array([[1.0, 2.0], [3.0, math.inf]]), [[[1.0, 2.0], [3.0, math.inf]]]),
+        ("abc", ["abc"]),
+    ],
+)
+def test_values_of_all_kinds(value: Any, kept: list[Any]) -> None:
+    """Numbers, vectors, matrices and texts come back as they were."""
+    history = History()
+    history.update({"x": value})
+    assert history.history == {"x": kept}
+
+
+def test_bad_values_disturb_nothing(tmp_path: Path) -> None:
+    """A string, None, a ragged list, bytes, an object: the rest of the row is there, at the end too."""
+    history = History()
+    for bad in ("abc", None, [1, [2, 3]], b"x", object(), {"deep": {"er": 1.0}}, [], [[1.0], [2.0, 3.0]]):
+        history.update({"loss": 1.0, "bad": bad})
+    result = history.finalize(outdir=tmp_path / "out", plot=False)
+    assert isinstance(result, dict) and result[""]["loss"].shape == (8,)
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "step"), [(None, 1), (["loss"], 1), ({"loss": 1.0}, "seven"), ({3: 1.0}, 1), ({"x": Mute()}, 1)]
+)
+def test_nothing_is_raised_into_the_loop(metrics: Any, step: Any) -> None:
+    """No row, a bad step, a key that is no text, a value without words; the next update works."""
+    history = History()
+    history.update(metrics, step=step)
+    assert history.update({"loss": 0.5}) == "loss=0.500000"
+    assert history.history["loss"][-1] == 0.5
+
+
+def test_use_wandb_is_deprecated() -> None:
+    with pytest.warns(DeprecationWarning, match="use_wandb"):
+        History().update({"loss": 1.0}, use_wandb=True)
+
+
+def test_an_unwritable_place_of_lines_disturbs_nothing(tmp_path: Path) -> None:
+    """It is said, and training goes on."""
+    (tmp_path / "file").write_text("")
+    history = History(jsonl_path=tmp_path / "file" / "x.jsonl")
+    assert history.update({"loss": 1.0}) == "loss=1.000000"
+
+
+# -- finalize ----------------------------------------------------------------------------------------------------------
+
+
+def tree(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def test_the_outputs_are_where_the_documentation_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The grouped tree, with the sheets of the csv backend; text plots on the terminal; a link to the journal."""
+    history = History(backends="csv", outdir=tmp_path / "elsewhere", config={"lr": 1e-4})
+    for step in range(6):
+        history.update({"train/loss": 1.0 / (step + 1)}, step=step)
+        if step % 2:
+            history.update({"eval/acc": 0.1 * step}, step=step)
+    out = tmp_path / "outputs" / "my-experiment"
+    result = history.finalize(outdir=out)
+    assert {group: one.sizes["draw"] for group, one in result.items()} == {"train": 6, "eval": 3}
+    (link,) = [path for path in out.iterdir() if path.is_symlink()]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d-\d{6}-rank0\.jsonl", link.name)
+    assert link.resolve() == next((history.run.dir / "journal").glob("*.jsonl")).resolve()
+    assert tree(out) - {link.name} == {
+        "train.h5", "eval.h5", "report.md", "report.html", "run_info.json", "metrics.jsonl", "metrics.csv", "config.json",
+        "training_history.csv", "plots/mplot/train/loss.png", "plots/mplot/eval/acc.png",
+        "plots/tplot/train/loss.txt", "plots/tplot/eval/acc.txt",
+    }  # fmt: skip
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert json.loads((out / "config.json").read_text()) == {"lr": 1e-4}
+    rows = list(csv.reader((out / "metrics.csv").read_text().splitlines()))
+    assert len(rows) == 10 and rows[0] == ["step", "time", "train/loss", "eval/acc"]
+    assert len((out / "training_history.csv").read_text().splitlines()) == 7
+    assert len(lines(out / "metrics.jsonl")) == 9
+    report = (out / "report.md").read_text()
+    assert report.startswith("# History Report (") and "## Environment" in report and "## Metric Overview" in report
+    shown = capsys.readouterr().out
+    assert "train/loss histogram" in shown and "\x1b" not in shown
+
+
+def test_one_group_is_one_dataset(tmp_path: Path) -> None:
+    history = History()
+    for _ in range(10):
+        history.update({"loss": 1.0})
+    result = history.finalize(outdir=tmp_path / "out", warmup=3, plot=False)
+    assert isinstance(result, xr.Dataset) and result["loss"].dims == ("draw",) and result.sizes["draw"] == 7
+
+
+def test_twice_is_the_same(tmp_path: Path) -> None:
+    """Nothing is doubled."""
+    history = History(backends="csv", outdir=tmp_path)
+    history.update({"loss": 1.0})
+    first = history.finalize(outdir=tmp_path / "out")
+    again = history.finalize(outdir=tmp_path / "out")
+    xr.testing.assert_identical(first, again)
+    assert len(lines(tmp_path / "out" / "metrics.jsonl")) == 1
+
+
+def test_a_failing_plot_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Sheets, datasets and lines are complete, the backends finished, the failure said."""
+    monkeypatch.setattr(plots, "pictures", lambda *_, **__: 1 / 0)
+    backend = Kept()
+    history = History(tracker=Tracker([backend]))
+    history.update({"loss": 1.0})
+    history.finalize(outdir=tmp_path / "out")
+    assert {"dataset.h5", "metrics.jsonl", "report.md"} <= tree(tmp_path / "out")
+    assert backend.of("finish") == [()] and "plots could not be made" in capsys.readouterr().err
+
+
+def test_backends_get_the_table_the_pictures_and_the_files(tmp_path: Path) -> None:
+    """And then the end."""
+    backend = Kept()
+    history = History(tracker=Tracker([backend]))
+    for step in (3, 4):
+        history.update({"loss": 1.0 * step}, step=step)
+    history.finalize(outdir=tmp_path / "out")
+    assert backend.of("table") == [("training_history", ["step", "loss"], [[3, 3.0], [4, 4.0]])]
+    assert backend.of("image") == [("plots/loss", "matplotlib:loss")]
+    assert {name for (name,) in backend.of("artifacts")} == {"dataset", "report"}
+    assert backend.calls[-1] == ("finish",)
+
+
+def test_nothing_was_recorded(tmp_path: Path) -> None:
+    assert History().finalize(outdir=tmp_path / "out").sizes == {}
+
+
+def test_without_a_place_it_has_the_name_of_the_run(tmp_path: Path) -> None:
+    history = History()
+    history.update({"loss": 1.0})
+    history.finalize(run_name="my-experiment", plot=False)
+    assert (tmp_path / "outputs" / "my-experiment" / "report.md").exists()
+
+
+def test_vectors_have_chains(tmp_path: Path) -> None:
+    history = History()
+    for _ in range(4):
+        history.update({"v": [1.0, 2.0, 3.0], "m": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
+    result = history.finalize(outdir=tmp_path / "out", num_chains=2)
+    assert result["v"].dims == ("chain", "draw") and result["v"].shape == (3, 4)
+    assert result["m"].dims == ("chain", "leapfrog", "draw")
+    assert (tmp_path / "out" / "plots" / "mplot" / "v_ridge.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sign"), [("EZPZ_TPLOT_MARKER", "hd", "▀"), ("EZPZ_TPLOT_TYPE", "hist", None)]
+)
+def test_text_plots_follow_the_environment(
+    name: str, value: str, sign: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read when they are drawn."""
+    history = History()
+    for step in range(30):
+        history.update({"loss": 1.0 / (step + 1)})
+    monkeypatch.setenv(name, value)
+    history.finalize(outdir=tmp_path / "out")
+    text = (tmp_path / "out" / "plots" / "tplot" / "loss.txt").read_text()
+    assert sign in text if sign else text.startswith("loss histogram")
+
+
+def test_a_killed_history_is_finalised_later(tmp_path: Path) -> None:
+    """By the command line, from the run alone: the same data and pictures."""
+    code = (
+        "import os, sys\n"
+        "from chiplog.frontends.ezpz import History\n"
+        "history = History(project_name='p')\n"
+        "for step in range(20):\n"
+        "    history.update({'train/loss': 3.0 / (step + 1)}, step=step)\n"
+        "if sys.argv[1] == 'kill': os.kill(os.getpid(), 9)\n"
+        "history.finalize(outdir='ended')\n"
+    )
+    for word in ("end", "kill"):
+        subprocess.run([sys.executable, "-c", code, word], check=False, capture_output=True)
+    assert cli.main(["report", "latest", "-o", "killed"]) == 0
+    same = ["plots/mplot/train/loss.png", "plots/tplot/train/loss.txt"]
+    assert [(tmp_path / "killed" / one).read_bytes() for one in same] == [
+        (tmp_path / "ended" / one).read_bytes() for one in same
+    ]
+    with xr.open_dataset("killed/train.h5") as one, xr.open_dataset("ended/train.h5") as other:
+        xr.testing.assert_equal(one.drop_vars("time"), other.drop_vars("time"))
+
+
+# -- around it ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_stopwatch_says_its_time_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
+    """To the logger, and with a tag to the run; the time is there to be asked for."""
+    history = History()
+    history.update({"loss": 1.0}, step=5)
+    with (
+        caplog.at_level(logging.INFO, "chiplog.ezpz"),
+        StopWatch("forward pass", wbtag="timing/forward", iter=3) as watch,
+    ):
+        pass
+    assert watch.elapsed > 0
+    assert re.search(r"forward pass took 0\.\d{3} seconds", caplog.text)
+    found = history.history
+    assert found["StopWatch/timing/forward/dt"] == [watch.elapsed] and found["StopWatch/timing/forward/iter"] == [3]
+
+
+def test_a_stopwatch_is_a_decorator_and_lets_exceptions_through() -> None:
+    """Also inside itself, and without any run."""
+    watch = StopWatch("work")
+
+    @watch
+    def work(depth: int) -> int:
+        return work(depth - 1) if depth else 1 // 0
+
+    with pytest.raises(ZeroDivisionError):
+        work(2)
+    assert watch.elapsed > 0
+
+
+def test_importing_is_light_and_leaves_nothing(tmp_path: Path) -> None:
+    """No heavy package, and no file."""
+    code = (
+        "import sys; from chiplog.frontends.ezpz import History, StopWatch\n"
+        "from chiplog.frontends import ezpz; ezpz.tracker, ezpz.utils, ezpz.history\n"
+        "heavy = {'numpy', 'torch', 'pyarrow', 'xarray', 'matplotlib', 'wandb', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_names_are_those_of_the_documentation() -> None:
+    for name in ezpz.__all__:
+        assert getattr(ezpz, name) is not None
+    for module, name in (("history", "StopWatch"), ("tracker", "register_backend"), ("flops", "try_estimate")):
+        assert hasattr(getattr(ezpz, module), name)

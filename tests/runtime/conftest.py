@@ -1,0 +1,69 @@
+"""Ranks that are started once for all tests of a session, also where several processes share the tests."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCENARIOS = [
+    *(
+        "synchronous",
+        "two",
+        "four",
+        "everyone",
+        "asynchronous",
+        "automatic",
+        "silent",
+        "silent_synchronously",
+        "uneven",
+    ),
+    *("not_finite", "straggler", "fallback", "alone", "forks", "restarted", "early", "stopped_synchronously"),
+]
+
+
+class Told(NamedTuple):
+    """What the ranks of a scenario returned, and where they ran."""
+
+    ranks: list[Any]
+    errors: list[str]
+    seconds: float
+
+
+@pytest.fixture(scope="session")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which every scenario has been played."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "ranks"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "results.json").exists():
+            subprocess.run(
+                [sys.executable, "-m", "tests.runtime.nursery", str(folder), *SCENARIOS],
+                cwd=ROOT,
+                env={key: value for key, value in os.environ.items() if not key.startswith("CHIPLOG_")},
+                check=True,
+                timeout=110,
+            )
+    return folder
+
+
+@pytest.fixture
+def told(launched: Path, request: pytest.FixtureRequest) -> Told:
+    """The scenario that a test names with `@pytest.mark.parametrize("told", [...], indirect=True)`."""
+    name = request.param
+    found = json.loads((launched / "results.json").read_text())[name]
+    ranks = found["ranks"]
+    errors = [(launched / name / f"{rank}.err").read_text() for rank in range(len(ranks))]
+    assert not any("code" in rank for rank in ranks), "\n".join(errors)
+    return Told([rank["value"] for rank in ranks], errors, found["seconds"])

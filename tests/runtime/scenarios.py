@@ -1,0 +1,237 @@
+"""What ranks do in tests; each function runs on every rank of a process group of its own."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import time
+from typing import Any
+
+import torch.distributed as dist
+
+import chiplog
+from chiplog.runtime import group_torch
+from tests.runtime.nursery import Rank
+
+
+def synchronous(mine: Rank) -> Any:
+    """Rows come back with their statistics; names in another order, counters among them, one that rank 2 lacks."""
+    run = mine.init(reduce="sync")
+    rows = []
+    for step in range(5):
+        row = {"train/loss": 123456789.0 + mine.rank % 2, "lr": 0.1, "step": step, "acc": step * (mine.rank + 1)}
+        if mine.rank == 1:
+            row = dict(reversed(row.items()))
+        if mine.rank == 2:
+            del row["acc"]
+        rows.append(run.log(row, step=step))
+    dist.barrier()
+    run.finish()
+    return {"id": run.id, "rows": rows, "kept": sorted(path.name for path in run.dir.glob("journal/*.jsonl"))}
+
+
+def two(mine: Rank) -> Any:
+    """The two largest neighbours that a float32 does not tell apart."""
+    with mine.init(reduce="sync") as run:
+        row = run.log({"x": 123456789 + mine.rank}, step=0)
+        dist.barrier()
+        return row
+
+
+two.world = 2  # type: ignore[attr-defined]
+
+
+def everyone(mine: Rank) -> Any:
+    """Every rank gets the row, with all extras."""
+    with mine.init(reduce="sync,all,count,where,p50,p100") as run:
+        return [run.log({"x": float(mine.rank * 10 + step)}, step=step) for step in range(3)]
+
+
+def four(mine: Rank) -> Any:
+    """Four ranks: what is gathered goes to everyone in a tree."""
+    with mine.init(reduce="sync,all") as run:
+        return [run.log({"x": float(mine.rank + step), f"of/{mine.rank}": 1.0}, step=step) for step in range(70)]
+
+
+four.world = 4  # type: ignore[attr-defined]
+
+
+def asynchronous(mine: Rank) -> Any:
+    """Statistics are written later, at the step they belong to; two calls a step, journals on all ranks."""
+    run = mine.init(reduce="async", ranks="all")
+    longest = 0.0
+    for step in range(200):
+        began = time.perf_counter()
+        run.log({"x": float(step * (mine.rank + 1))}, step=step)
+        run.log({"y": float(mine.rank), f"only/{mine.rank}": 1.0}, step=step)
+        longest = max(longest, time.perf_counter() - began)
+    return {"id": run.id, "launch": run.identity.launch, "done": bool(run.finish()), "longest": longest}
+
+
+def automatic(mine: Rank) -> Any:
+    """Nothing is said, and no collective of the user's is called."""
+    called = []
+    for name in ("all_reduce", "all_gather", "all_gather_into_tensor", "gather", "broadcast", "barrier", "new_group"):
+        setattr(dist, name, lambda *_, _name=name, **__: called.append(_name))
+    with mine.init() as run:
+        for step in range(20):
+            run.log({"x": float(mine.rank)}, step=step)
+    return {"called": called, "dir": str(run.dir)}
+
+
+def silent(mine: Rank) -> Any:
+    """One rank never logs."""
+    with mine.init(reduce="deadline=0.5") as run:
+        for step in range(10):
+            if mine.rank != 2:
+                run.log({"x": float(mine.rank)}, step=step)
+        dist.barrier()
+    return str(run.dir)
+
+
+def silent_synchronously(mine: Rank) -> Any:
+    """One rank never logs, and rank 0 waits for it: once."""
+    run = mine.init(reduce="sync,deadline=0.5")
+    began = time.perf_counter()
+    rows = [run.log({"x": float(mine.rank)}, step=step) for step in range(10) if mine.rank != 2]
+    took = time.perf_counter() - began
+    dist.barrier()
+    run.finish()
+    return {"rows": rows, "took": took}
+
+
+def uneven(mine: Rank) -> Any:
+    """Rank 1 logs every other step, and rank 2 finishes after ten."""
+    run = mine.init(reduce="async")
+    for step in range(20):
+        if mine.rank == 0 or (mine.rank == 1 and step % 2 == 0) or (mine.rank == 2 and step < 10):
+            run.log({"x": float(mine.rank)}, step=step)
+        if mine.rank == 2 and step == 10:
+            run.finish()
+    dist.barrier()
+    run.finish()
+    return str(run.dir)
+
+
+def early(mine: Rank) -> Any:
+    """Rank 2 ends while the others go on; they form a group without it."""
+    run = mine.init(reduce="async,deadline=2")
+    for step in range(10):
+        run.log({"x": float(mine.rank)}, step=step)
+    dist.barrier()
+    if mine.rank == 2:
+        run.finish()
+        return str(run.dir)
+    stage = run._stages[-1]
+    until = time.monotonic() + 20
+    step = 10
+    while time.monotonic() < until and not (stage._formed and len(stage._members or ()) == 2):
+        run.log({"x": float(mine.rank)}, step=step)
+        step += 1
+        time.sleep(0.005)
+    for more in range(5):
+        run.log({"y": float(mine.rank)}, step=100_000 + more)
+    run.finish()
+    return str(run.dir)
+
+
+def not_finite(mine: Rank) -> Any:
+    """NaN on one rank, infinity on another."""
+    with mine.init(reduce="sync") as run:
+        rows = [
+            run.log(
+                {"x": math.nan if mine.rank == 1 else 2.0 + mine.rank, "y": math.inf if mine.rank == 2 else 1.0},
+                step=step,
+            )
+            for step in range(3)
+        ]
+        dist.barrier()
+    return [*rows, str(run.dir)]
+
+
+def straggler(mine: Rank) -> Any:
+    """Rank 2 waits for its data all the time, with a device that says why."""
+    with mine.init(reduce="async") as run:
+        run._stages[-1].tell_device({"id": mine.rank, "clock": 300, "throttle": "thermal", "memory": 1})
+        for step in range(60):
+            run.log({"train/step_time_sec": 1.0, "train/data_time_sec": 0.6 if mine.rank == 2 else 0.01}, step=step)
+    return str(run.dir)
+
+
+def fallback(mine: Rank) -> Any:
+    """Another torch, whose store cannot be had: a group by `new_group`."""
+
+    def gone(*_: Any) -> None:
+        raise AttributeError("_get_default_store")
+
+    group_torch.own_store = gone
+    with mine.init(reduce="sync,all") as run:
+        rows = [run.log({"x": float(mine.rank)}, step=step) for step in range(70)]
+    return {"row": rows[-1], "id": run.id}
+
+
+automatic.leaves = True  # type: ignore[attr-defined]
+
+
+def alone(mine: Rank) -> Any:
+    """Only rank 0 calls `init`, as many scripts do."""
+    if mine.rank:
+        return None
+    began = time.perf_counter()
+    run = mine.init()
+    run.log({"x": 1.0}, step=0)
+    run.finish()
+    return {"took": time.perf_counter() - began, "x": chiplog.read(run.dir).series("x").values.tolist()}
+
+
+def forks(mine: Rank) -> Any:
+    """Children are forked while rounds are under way, as a data loader does; they log, and end."""
+    run = mine.init(reduce="sync")
+    codes = []
+    for step in range(30):
+        run.log({"x": float(mine.rank)}, step=step)
+        if step % 5 == 0:
+            pid = os.fork()
+            if pid == 0:
+                run.log({"x": 1.0}, step=step)
+                run.finish()
+                os._exit(0)
+            codes.append(os.waitpid(pid, 0)[1])
+    dist.barrier()
+    run.finish()
+    return {"codes": codes, "dir": str(run.dir)}
+
+
+def restarted(mine: Rank) -> Any:
+    """Two runs one after the other in one process, and the second has the first one's id."""
+    rows = []
+    for _ in range(2):
+        with mine.init(reduce="sync", id="again") as run:
+            rows.append(run.log({"x": float(mine.rank)}, step=0))
+            dist.barrier()
+    return rows
+
+
+def stopped_synchronously(mine: Rank) -> Any:
+    """Rank 2 stands still for two seconds; the others wait for it once, for half a second."""
+    run = mine.init(reduce="sync,deadline=0.5")
+    began = time.time()
+    seen: list[tuple[int, float, bool]] = []
+    last = -1
+    while not seen or time.time() - began < 6:
+        step = int((time.time() - began) * 50)
+        if step <= last:
+            time.sleep(0.002)
+            continue
+        if mine.rank == 2 and last < 50 <= step:
+            subprocess.Popen(["sh", "-c", f"sleep 2; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)
+            step = int((time.time() - began) * 50)
+        asked = time.perf_counter()
+        row = run.log({"x": float(step)}, step=step)
+        seen.append((step, time.perf_counter() - asked, "x/mean" in row and row.get("x/count", 3) == 3))
+        last = step
+    run.finish()
+    return seen

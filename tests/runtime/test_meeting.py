@@ -1,0 +1,58 @@
+"""At the door: what is said where the ranks have no way to each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import chiplog
+from chiplog.core.errors import BadSetting
+
+
+@pytest.fixture
+def rank(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Rank 0 of two, as torchrun would say, and no process group."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    return monkeypatch
+
+
+@pytest.mark.parametrize("reduce", [True, "sync", "every=5"])
+def test_statistics_that_cannot_be_made_are_an_error(
+    reduce: bool | str, rank: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Which says what to do first."""
+    with pytest.raises(BadSetting, match="init_process_group"):
+        chiplog.init(sinks="none", dir=tmp_path, reduce=reduce)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_statistics_that_nobody_asked_for_are_left_out(
+    rank: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says so, and the run is a run."""
+    with chiplog.init(sinks="none", dir=tmp_path) as run:
+        assert run.log({"x": 1.0}) == {"x": 1.0}
+    assert "no statistics across the 2 ranks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", [{"reduce": False}, {"reduce": "off"}, {"mode": "disabled"}])
+def test_nothing_is_said_where_none_are_wanted(
+    how: dict[str, str | bool], rank: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chiplog.init(sinks="none", dir=tmp_path, **how).finish()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_environment_has_the_last_word(rank: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rank.setenv("CHIPLOG_NO_REDUCE", "1")
+    chiplog.init(sinks="none", dir=tmp_path, reduce="sync").finish()
+
+
+def test_another_rank_without_a_group_keeps_nothing(rank: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As it was before there were statistics."""
+    rank.setenv("RANK", "1")
+    run = chiplog.init(sinks="none", dir=tmp_path)
+    assert run.inert and run.log({"x": 1.0}) == {"x": 1.0}
+    assert list(tmp_path.iterdir()) == []
