@@ -90,10 +90,8 @@ class Frame:
         if len(filled) == 1:
             return steps[filled[0]], values[filled[0]]
         together, numbers = np.concatenate([steps[at] for at in filled]), np.concatenate([values[at] for at in filled])
-        if not bool(np.all(together[1:] >= together[:-1])):
-            order = np.argsort(together, kind="stable")
-            together, numbers = together[order], numbers[order]
-        return together, numbers
+        order = np.argsort(together, kind="stable")
+        return together[order], numbers[order]
 
     def to_arrow(self) -> pa.Table:
         ranks = sorted({stream.rank for stream in self._streams.values()})
