@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -285,9 +285,12 @@ class Asset:
 
     def __init__(self, path: Path) -> None:
         self._plain = path.read_bytes()
-        self._packed = gzip.compress(self._plain, 6, mtime=0)
         self._type = TYPES[path.suffix]
         self._tag = f'"{blake2b(self._plain, digest_size=8).hexdigest()}"'
+
+    @cached_property
+    def _packed(self) -> bytes:
+        return gzip.compress(self._plain, 6, mtime=0)
 
     def answer(self, request: Request) -> Response:
         headers = (("etag", self._tag), ("cache-control", "no-cache"), ("vary", "accept-encoding"))
