@@ -30,6 +30,8 @@ clean:
 	$(PIP) -e '.[read]'
 	touch $@
 
+# The page's modules are served as they are written; TypeScript only checks them, in tests/views/web/test_types.py, with the
+# tsc of Debian's node-typescript. Neither installing nor running needs node.
 # On CI the Debian packages that some tests need are installed first, and then no test may be skipped.
 .venv/dev.stamp: pyproject.toml | .venv/bin/python
 ifeq ($(CI),true)

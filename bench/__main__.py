@@ -13,11 +13,13 @@ from pathlib import Path
 from bench import (  # noqa: F401  each adds its rows
     boards,
     calls,
+    dashboards,
     endings,
     front_ends,
     kills,
     loops,
     meters,
+    pages,
     probes,
     ranks,
     rules,

@@ -17,6 +17,7 @@ from chiplog.core.errors import ChiplogError
 from chiplog.version import VERSION
 
 READ_PACKAGES = ("numpy", "pyarrow")
+PANELS = ("charts", "system", "ranks", "alerts", "samples", "console", "overview")  # of `watch`
 
 _Verb: TypeAlias = Callable[[str, str, str], argparse.ArgumentParser]  # name, what it does, an example
 
@@ -28,6 +29,8 @@ examples:
   chiplog tail 261115                       follow the run whose id begins so
   chiplog plot latest 'train/*loss' --log   draw curves in the terminal
   chiplog trace latest -o t.pftrace         where the time went, for ui.perfetto.dev
+  chiplog ui                                the runs in the browser, live
+  chiplog watch                             the same in the terminal, over ssh
   chiplog cat latest --kind eval | jq .     records as JSON Lines
   chiplog export latest --to csv -o x.csv   for a spreadsheet
   chiplog sync latest --to mlflow           deliver what a service does not have yet
@@ -139,6 +142,21 @@ def _looking(verb: _Verb) -> None:
         metavar="FILE",
         help="put a trace of torch.profiler or jax.profiler in too",
     )
+
+    ui = verb("ui", "show the runs in the browser", "chiplog ui runs --port 8080")
+    ui.add_argument("runs", nargs="?", metavar="DIR", help="where the runs are")
+    ui.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1, this machine only)")
+    ui.add_argument("--port", type=_whole, default=0, metavar="N", help="the port (default: 0, a free one)")
+    ui.add_argument("--no-browser", action="store_true", help="only print the address")
+    ui.add_argument("--allowed-host", action="append", default=[], metavar="NAME:PORT", help="another name it goes by")
+    ui.add_argument("--token-file", metavar="FILE", help="a token of your own, in a file that only you can read")
+    ui.add_argument("--export", metavar="FOLDER", help="write a page that opens from disk, instead of serving")
+    ui.add_argument("--choose", action="append", default=[], metavar="RUN", help="with --export: only this run")
+
+    watch = verb("watch", "show the runs in the terminal, live", "chiplog watch latest")
+    watch.add_argument("run", nargs="?", metavar="RUN", help="which one (default: the list of all)")
+    watch.add_argument("--panel", default="charts", choices=PANELS, help="what to begin with (default: charts)")
+    watch.add_argument("--once", action="store_true", help="print one picture and end")
 
 
 def _taking(verb: _Verb) -> None:

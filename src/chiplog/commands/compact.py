@@ -6,10 +6,10 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from chiplog.commands.survey import Cursor, cursors
 from chiplog.core import notes
 from chiplog.sinks.lease import Lease
 from chiplog.store import index, layout, parts, state
+from chiplog.store.cursors import Cursor, cursors
 from chiplog.store.layout import Segment
 from chiplog.views import units
 

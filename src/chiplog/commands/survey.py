@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number
 from chiplog.store import layout, manifest, state
+from chiplog.store.cursors import cursors
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage
 from chiplog.store.reader import answer, part_of
 from chiplog.store.state import AttemptState, judge
-from chiplog.store.tail import Position, Tail, stream_key
+from chiplog.store.tail import stream_key
 
 if TYPE_CHECKING:
     from chiplog.store.parts import About, Part
@@ -60,23 +59,6 @@ class Stream:
                 holes.append((expected, first - 1))
             expected = max(expected, last + 1)
         return holes
-
-
-class Cursor(msgspec.Struct):
-    """How far a sink has come."""
-
-    name: str
-    lag: int  # bytes of journal
-    positions: dict[str, Position] = {}
-    trouble: str = ""
-
-    def needs(self, segment: Segment, size: int) -> bool:
-        """Whether the sink has yet to read some of a segment; a sink reads the ranks it has begun with."""
-        ranks = {int(key[1:].partition("-")[0]) for key in self.positions} or {0}
-        if self.trouble or segment.rank not in ranks:
-            return bool(self.trouble)
-        number, byte, _ = self.positions.get(stream_key(segment), (0, 0, -1))
-        return number < segment.number or (number == segment.number and byte < size)
 
 
 class Survey:
@@ -161,21 +143,6 @@ class Survey:
         )
 
 
-def cursors(path: Path) -> list[Cursor]:
-    """The positions of all sinks that keep one."""
-    found = []
-    for file in sorted((path / layout.CURSORS).glob("[!.]*.json")):
-        try:
-            positions = msgspec.json.decode(file.read_bytes(), type=_Positions).positions
-        except (OSError, ValueError, RecursionError) as error:
-            found.append(Cursor(file.stem, 0, trouble=f"cannot be read: {error}"))
-            continue
-        ranks = {int(key[1:].partition("-")[0]) for key in positions if key[1:6].isdecimal()} or {0}
-        lag = sum(Tail(path, rank=rank, positions=positions).lag() for rank in ranks)
-        found.append(Cursor(file.stem, lag, positions))
-    return found
-
-
 def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[AttemptState, AttemptState]]:
     """Pairs of attempts of different launches that were written at the same time; one pair for two launches."""
     lives = [(one, one.start.time, _end(one, now)) for one in attempts if one.start is not None]
@@ -186,10 +153,6 @@ def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[Attemp
         if one.launch != other.launch and start < ended and begun < end
     }
     return list(found.values())
-
-
-class _Positions(msgspec.Struct):
-    positions: dict[str, Position] = {}
 
 
 def _end(attempt: AttemptState, now: int) -> int:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from chiplog.core import records
 from chiplog.core.records import Number
 from chiplog.store import layout, parts
-from chiplog.store.columns import EMPTY, Column, Columns, Floats, Ints, join, take
+from chiplog.store.columns import EMPTY, Column, Columns, Floats, Ints, Steps, join, take
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Scanner
 from chiplog.store.parts import Broken, Part
@@ -53,11 +54,15 @@ class Frame:
     def series(self, name: str, rank: int | None = None, attempt: int | None = None) -> Series:
         """A series; only the ranks that it takes are read."""
         if rank is None:
-            ranks = sorted({segment.rank for segment in layout.segments(self._run)})
-            rank = next((one for one in ranks if self._has(name, one)), 0)
+            rank = self._first(name)
         else:
             self.refresh({rank})
         return self._series(name, rank, attempt)
+
+    def _first(self, name: str) -> int:
+        """The first rank that has a series."""
+        ranks = sorted({segment.rank for segment in layout.segments(self._run)})
+        return next((one for one in ranks if self._has(name, one)), 0)
 
     def _series(self, name: str, rank: int, attempt: int | None) -> Series:
         chosen = self.view(name, rank, attempt)
@@ -70,6 +75,23 @@ class Frame:
                 )
 
         return Series(name, column, times=times, by_rank=lambda: self._by_rank(name, attempt))
+
+    def places(self, name: str) -> tuple[Steps, Floats]:
+        """The steps and values of a series of its main rank in the default view, by step."""
+        rank = self._first(name)
+        streams = sorted((one for one in self._streams.values() if one.rank == rank), key=lambda one: one.attempt)
+        steps, values = [EMPTY.steps], [EMPTY.values]
+        for stream, hiding in zip(streams, _hiding(streams, ()), strict=True):
+            for found, numbers in stream.places(name):
+                keep = _kept(found, hiding)
+                steps.append(found if keep is None else found[keep])
+                values.append(numbers if keep is None else numbers[keep])
+        filled = [at for at, found in enumerate(steps) if len(found)] or [0]
+        if len(filled) == 1:
+            return steps[filled[0]], values[filled[0]]
+        together, numbers = np.concatenate([steps[at] for at in filled]), np.concatenate([values[at] for at in filled])
+        order = np.argsort(together, kind="stable")
+        return together[order], numbers[order]
 
     def to_arrow(self) -> pa.Table:
         ranks = sorted({stream.rank for stream in self._streams.values()})
@@ -284,6 +306,17 @@ class _Stream:
             pieces.append(self._tails[index][1].column(name))
         return _by_seq(join(pieces))
 
+    def places(self, name: str) -> Iterator[tuple[Steps, Floats]]:
+        """The steps and values of a series, piece by piece."""
+        for index in sorted(self._tails):
+            if index in self._parts:
+                try:
+                    yield self._parts[index].places(name)
+                except Broken:
+                    self._instead(index)
+            column = _by_seq(self._tails[index][1].column(name))
+            yield column.steps, column.values
+
     def times(self, seqs: Ints) -> Ints:
         known, times = self._clock()
         found: Ints = times[np.searchsorted(known, seqs)]
@@ -354,7 +387,13 @@ def _by_seq(column: Column) -> Column:
 
 def _before(column: Column, steps: list[Number]) -> Column:
     """The points before all of these steps; before one that is not a number there are none."""
-    if not steps:
-        return column
-    keep = column.steps < (min(steps) if not any(step != step for step in steps) else np.nan)
-    return column if bool(keep.all()) else take(column, keep)
+    keep = _kept(column.steps, steps)
+    return column if keep is None else take(column, keep)
+
+
+def _kept(found: Steps, hiding: list[Number]) -> NDArray[np.bool_] | None:
+    """Which steps lie before all of some others; None where all do."""
+    if not hiding:
+        return None
+    keep: NDArray[np.bool_] = found < (min(hiding) if not any(step != step for step in hiding) else np.nan)
+    return None if bool(keep.all()) else keep

@@ -28,7 +28,7 @@ from chiplog.core import records
 from chiplog.core.files import make_dir
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout, lines
-from chiplog.store.columns import EMPTY, Column, Columns, Ints, from_text, take
+from chiplog.store.columns import EMPTY, Column, Columns, Floats, Ints, Steps, from_text, take
 from chiplog.store.layout import Segment
 from chiplog.store.spans import Span, expand
 
@@ -125,13 +125,28 @@ class Part:
                 groups, columns=[*([] if alone else ["name"]), "step", "seq", "value", "exact"]
             )
         if not alone:
-            table = table.filter(pc.equal(table["name"], name))
-        seqs = table["seq"].to_numpy()
+            table = table.filter(pc.equal(table["name"], _text(name)))
+        seqs = _numbers(table["seq"])
         texts = table["exact"]
         exact: dict[int, str] = {}
         if texts.null_count < len(texts):
             exact = {at: text for at, text in enumerate(texts.to_pylist()) if text is not None}
-        return Column(table["step"].to_numpy(), seqs, table["value"].to_numpy(), exact)
+        return Column(_numbers(table["step"]), seqs, _numbers(table["value"]), exact)
+
+    def places(self, name: str) -> tuple[Steps, Floats]:
+        """The steps and values of a series by step: less to read than its column, and all that a curve needs."""
+        where = self.about.names.get(name)
+        if where is None:
+            return EMPTY.steps, EMPTY.values
+        alone = where.count >= OWN_GROUP
+        groups = list(range(where.first_group, where.last_group + 1))
+        with self._reading():
+            table = self._points.read_row_groups(
+                groups, columns=[*([] if alone else ["name"]), "step", "value"], use_threads=False
+            )  # whoever draws many reads them side by side
+        if not alone:
+            table = table.filter(pc.equal(table["name"], _text(name)))
+        return _numbers(table["step"]), _numbers(table["value"])
 
     def last(self) -> Iterator[tuple[str, int, Any]]:
         """(name, seq, value) of the last point of every series."""
@@ -146,14 +161,14 @@ class Part:
         """(seqs, times) of all records, by seq."""
         with self._reading():
             table = self._open("clock").read()
-        return table["seq"].to_numpy(), table["time"].to_numpy()
+        return _numbers(table["seq"]), _numbers(table["time"])
 
     def rows(self, kind: str | None = None) -> list[AnyRecord]:
         """The records that are no steps and no spans."""
         with self._reading():
             table = self._open("rows").read(columns=["kind", "record"])
             if kind is not None:
-                table = table.filter(pc.equal(table["kind"], kind))
+                table = table.filter(pc.equal(table["kind"], _text(kind)))
             return [records.decode(line.encode()) for line in table["record"].to_pylist()]
 
     def table(self, name: str) -> Iterator[AnyRecord]:
@@ -186,6 +201,11 @@ class Part:
                 for row in rows
             ]
 
+    @cached_property
+    def has_spans(self) -> bool:
+        with self._reading():
+            return int(self._open("spans").metadata.num_rows) > 0
+
     def verify(self) -> None:
         """Read every byte of it; raises `Broken` if one is not as it was written."""
         with self._reading():
@@ -208,6 +228,24 @@ class Part:
             yield
         except Exception as error:  # damaged Parquet can raise nearly everything
             raise Broken(f"{self._stem.name}: {error}") from error
+
+
+def _numbers(column: pa.ChunkedArray) -> Any:
+    """A column without nulls as numpy sees it. Arrow's own way would import pandas, which takes half a second."""
+    kind = np.float64 if pa.types.is_floating(column.type) else np.int64
+    if column.null_count:
+        raise ValueError("a number is missing")
+    found = [
+        np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * 8) for chunk in column.chunks if len(chunk)
+    ]
+    return found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, kind)
+
+
+def _text(text: str) -> pa.StringScalar:
+    """A text as Arrow compares it, made without pandas too."""
+    data = text.encode("utf-8", "surrogatepass")
+    ends = np.array([0, len(data)], np.int32)
+    return pa.StringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(data))[0]
 
 
 def load(run: Path, segment: Segment) -> Part | None:

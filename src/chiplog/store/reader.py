@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from chiplog.metrics.goodput import Ledger
     from chiplog.metrics.waterfall import Share
+    from chiplog.store.columns import Floats, Steps
     from chiplog.store.frame import Frame
     from chiplog.store.parts import Part
     from chiplog.store.series import Series
@@ -227,6 +228,11 @@ class Stored:
             from chiplog.store.breakdown import usual_step
 
             return usual_step(frame, self.spans().of(rank=self._main_rank() or 0))
+
+    def places(self, name: str) -> tuple[Steps, Floats]:
+        """The steps and values of a series in the default view, by step: quicker than `series`, for drawing."""
+        with self._look(whole=False) as frame:
+            return frame.places(name)
 
     def to_arrow(self) -> pyarrow.Table:
         """All points of the default view: name, step, time, value, exact, rank, attempt."""

@@ -83,7 +83,16 @@ class Series:
         return bucket(self.steps, self.values, n, low, high)
 
 
-def bucket(steps: Steps, values: Floats, n: int, low: float | None = None, high: float | None = None) -> Buckets:
+def bucket(
+    steps: Steps,
+    values: Floats,
+    n: int,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    between: tuple[float, float] | None = None,
+) -> Buckets:
+    """Points in at most `n` buckets of equal width; `between` ends rather than their own, to share them with others."""
     if len(steps) > 1 and not bool(np.all(steps[1:] >= steps[:-1])):
         order = np.argsort(steps, kind="stable")
         steps, values = steps[order], values[order]
@@ -94,7 +103,8 @@ def bucket(steps: Steps, values: Floats, n: int, low: float | None = None, high:
     if not len(steps):
         none, count = np.empty(0, np.float64), np.empty(0, np.int64)
         return Buckets(steps, steps, none, none, none, count, count)
-    edges = np.linspace(float(steps[0]), float(steps[-1]), n + 1)[1:-1]
+    first, last = between or (float(steps[0]), float(steps[-1]))
+    edges = np.linspace(first, last, n + 1)[1:-1]
     starts = np.unique(np.concatenate([[0], np.searchsorted(steps, edges, "right")]))
     starts = starts[starts < len(steps)]
     ends = np.append(starts[1:], len(steps))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from chiplog.core.notes import clean
@@ -119,6 +120,7 @@ def _pad(text: str, width: int) -> str:
     return text + " " * (width - columns(text))
 
 
+@lru_cache(4096)
 def _columns(char: str) -> int:
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0

@@ -1,0 +1,1 @@
+"""The web page: a read-only server for all runs under a directory, and the page it serves."""

@@ -1,0 +1,448 @@
+// @ts-check
+/** One chart on the page: its lines, what comes live, and what a person does to it. */
+
+import { el, fill } from "./dom.js";
+import { number } from "./format.js";
+import { CanvasPen, frame, ink, paint } from "./picture.js";
+import { saveMenu } from "./save.js";
+import { name as nameOf, place, scale, value } from "./scale.js";
+
+/**
+ * @typedef {import("./api.js").Curve} Curve
+ * @typedef {{run: string, name: string, rank?: number, label: string, colour: string}} Wanted
+ * @typedef {{kind: string, log: boolean, logY: boolean, smooth: number, clip: boolean, low: number|null, high: number|null,
+ *   hidden: Set<string>, begun: Map<string, number>, uprights: Map<string, import("./picture.js").Upright[]>}} Look
+ */
+
+const HEIGHT = 230;
+const TAIL = 1200; // live points after which a line is asked for anew
+const SMOOTHED_FROM = 10;
+
+export class Chart {
+  /**
+   * @param {string} title
+   * @param {Wanted[]} wanted
+   * @param {Look} look  shared by all charts of a page
+   * @param {{zoom(low: number|null, high: number|null): void, hover(x: number|null, from: Chart): void, pin?(name: string): void,
+   *   refresh(chart: Chart): void, pinned?: boolean, alert?(at: number): void}} tell
+   */
+  constructor(title, wanted, look, tell) {
+    this.title = title;
+    this.wanted = wanted;
+    this.look = look;
+    this.tell = tell;
+    /** @type {(Curve & {tailX: number[], tailY: number[]})[]|null} */
+    this.curves = null;
+    this.visible = false;
+    this.loading = false;
+    this.asked = -Infinity;
+    /** @type {[string, [number, number|null, Record<string, any>][]][]} */
+    this.waiting = [];
+    this.words = "";
+    this.takes = 0; // answers so far
+    this._frame = 0;
+    this._build();
+  }
+
+  _build() {
+    this.canvas = el("canvas", { role: "img", "aria-label": `chart of ${this.title}` });
+    this.hair = el("div.hair", { hidden: true });
+    this.tip = el("div.tip", { hidden: true });
+    this.box = el("div.box", null);
+    this.note = el("span.faint", null);
+    this.plot = el("div.plot", {
+      tabindex: 0, "aria-label": `${this.title}: drag to zoom, double click for all`,
+      onpointerdown: (/** @type {PointerEvent} */ event) => this._press(event),
+      onpointermove: (/** @type {PointerEvent} */ event) => this._move(event),
+      onpointerleave: () => this.tell.hover(null, this),
+      ondblclick: () => this.tell.zoom(null, null),
+      onclick: (/** @type {MouseEvent} */ event) => this._click(event),
+      onkeydown: (/** @type {KeyboardEvent} */ event) => this._key(event),
+    }, this.canvas, this.hair, this.box, this.tip);
+    this.element = el("article.chart", { "data-name": this.title },
+      el("header", null,
+        el("h3", { title: this.title }, this.title),
+        this.note,
+        this.tell.pin && el("button.quiet", {
+          title: this.tell.pinned ? "Unpin" : "Pin to the top", "aria-pressed": Boolean(this.tell.pinned), "aria-label": `pin ${this.title}`,
+          onclick: () => this.tell.pin?.(this.title),
+        }, this.tell.pinned ? "★" : "☆"),
+        saveMenu(this)),
+      this.plot);
+  }
+
+  /** @param {Curve[]} curves */
+  take(curves) {
+    this.curves = curves.map((curve) => ({ ...curve, tailX: [], tailY: [] }));
+    this.loading = false;
+    this.takes++;
+    this.asked = performance.now();
+    this.words = "";
+    const waiting = this.waiting;
+    this.waiting = [];
+    for (const [run, rows] of waiting) this.hear(run, rows);
+    this.redraw();
+  }
+
+  /** @param {string} words */
+  fail(words) {
+    this.loading = false;
+    this.asked = performance.now();
+    this.words = words;
+    this.redraw();
+  }
+
+  /**
+   * What a run has just written. Points that we have already are known by their time.
+   * @param {string} run
+   * @param {[number, number|null, Record<string, any>][]} rows
+   */
+  hear(run, rows) {
+    if (this.loading) {
+      if (this.waiting.length < 200) this.waiting.push([run, rows]);
+      return;
+    }
+    if (!this.curves) return;
+    let much = false, drawn = false;
+    for (const curve of this.curves) {
+      if (curve.run !== run || !curve.until || curve.rank >= 0) continue;
+      for (const [time, step, points] of rows) {
+        if (time <= curve.until || !Object.hasOwn(points, curve.name)) continue;
+        const x = this._placeOf(run, time, step);
+        if (x === null) {
+          much = true;
+          continue;
+        }
+        curve.tailX.push(x);
+        curve.tailY.push(real(points[curve.name]));
+        curve.until = time;
+        curve.total++;
+        drawn = true;
+      }
+      much ||= curve.tailX.length > TAIL || (curve.mode === "buckets" && curve.tailX.length > TAIL / 4);
+      if (curve.tailX.length > 4 * TAIL) { // nobody fetches: the tab sleeps
+        curve.tailX.splice(0, TAIL);
+        curve.tailY.splice(0, TAIL);
+      }
+    }
+    if (much && this.visible && performance.now() - this.asked > 4000) this.tell.refresh(this);
+    if (drawn) this.redraw();
+  }
+
+  /** @param {string} run @param {number} time @param {number|null} step */
+  _placeOf(run, time, step) {
+    if (this.look.kind === "step") return step;
+    if (this.look.kind === "time") return time / 1e6;
+    if (this.look.kind === "relative") return time / 1e6 - (this.look.begun.get(run) ?? 0) / 1e3;
+    return null;
+  }
+
+  redraw() {
+    if (this._frame || !this.visible) return;
+    this._frame = requestAnimationFrame(() => {
+      this._frame = 0;
+      if (this.visible) this.draw();
+    });
+  }
+
+  draw() {
+    const width = this.plot.clientWidth;
+    if (!width) return;
+    const ratio = Math.min(2, devicePixelRatio || 1);
+    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== HEIGHT * ratio) {
+      this.canvas.width = Math.round(width * ratio);
+      this.canvas.height = HEIGHT * ratio;
+    }
+    const context = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, HEIGHT);
+    this.shown = this.picture(width, HEIGHT);
+    paint(new CanvasPen(context), this.shown, ink());
+    this.element.classList.toggle("busy", this.loading && !this.curves);
+    this.element.dataset.points = String(this.curves?.reduce((sum, one) => sum + one.total, 0) ?? 0);
+    this.element.dataset.drawn = this.curves ? "yes" : "no";
+    this.element.dataset.until = String(Math.max(0, ...(this.curves ?? []).map((one) => one.until)));
+    this.element.dataset.takes = String(this.takes);
+    const bad = (this.curves ?? []).reduce((sum, one) => sum + one.marks.reduce((all, mark) => all + mark[2], 0), 0);
+    this.note.textContent = this.words || (bad ? `${bad} not finite` : "");
+    this.note.className = this.words || bad ? "bad" : "faint";
+  }
+
+  /**
+   * What is to be drawn, at a size.
+   * @param {number} width
+   * @param {number} height
+   * @returns {import("./picture.js").Picture}
+   */
+  picture(width, height) {
+    const look = this.look;
+    const lines = [], marks = [], uprights = [];
+    for (const [at, curve] of (this.curves ?? []).entries()) {
+      const wanted = this.wanted[at];
+      if (!wanted || look.hidden.has(wanted.run)) continue;
+      const tail = curve.mode === "buckets" ? folded(curve) : { x: curve.tailX, y: curve.tailY, min: curve.tailY, max: curve.tailY };
+      const x = joined(curve.x, tail.x), y = joined(curve.y, tail.y);
+      const min = curve.min && joined(curve.min, tail.min), max = curve.max && joined(curve.max, tail.max);
+      const smooth = look.smooth > 0 && x.length >= SMOOTHED_FROM ? smoothed(y, look.smooth) : null;
+      lines.push({ colour: wanted.colour, label: wanted.label, x, y, min, max, smooth });
+      for (const [place, which] of curve.marks) marks.push({ x: place, which, colour: wanted.colour });
+      for (let i = 0; i < curve.tailX.length; i++) {
+        if (!isFinite(curve.tailY[i])) marks.push({ x: curve.tailX[i], which: isNaN(curve.tailY[i]) ? "nan" : curve.tailY[i] > 0 ? "inf" : "-inf", colour: wanted.colour });
+      }
+      uprights.push(...(look.uprights.get(wanted.run) ?? []));
+    }
+    const xs = this._across(lines);
+    const { y, note } = this._up(lines, xs);
+    return { title: this.title, width, height, x: xs, y, lines, marks, uprights, note };
+  }
+
+  /** @param {import("./picture.js").Line[]} lines */
+  _across(lines) {
+    let low = Infinity, high = -Infinity;
+    for (const { x } of lines) {
+      for (let at = 0; at < x.length; at++) {
+        if (this.look.log && x[at] <= 0) continue;
+        low = Math.min(low, x[at]);
+        high = Math.max(high, x[at]);
+      }
+    }
+    return scale(this.look.low ?? low, this.look.high ?? high, this.look.log, this.look.kind === "time" || this.look.kind === "relative" ? this.look.kind : undefined);
+  }
+
+  /** @param {import("./picture.js").Line[]} lines @param {import("./scale.js").Scale} x */
+  _up(lines, x) {
+    let low = Infinity, high = -Infinity, hidden = 0;
+    /** @type {number[]} */
+    const all = [];
+    for (const line of lines) {
+      for (let at = 0; at < line.x.length; at++) {
+        if (line.x[at] < x.low || line.x[at] > x.high) continue;
+        for (const one of line.min && line.max ? [line.min[at], line.max[at]] : [line.y[at]]) {
+          if (!isFinite(one) || (this.look.logY && one <= 0)) continue;
+          low = Math.min(low, one);
+          high = Math.max(high, one);
+          if (this.look.clip) all.push(one);
+        }
+      }
+    }
+    let note = "";
+    if (this.look.clip && all.length > 20) {
+      all.sort((a, b) => a - b);
+      const first = all[Math.floor(all.length * 0.02)], last = all[Math.ceil(all.length * 0.98) - 1];
+      const room = (last - first) * 0.15;
+      const [least, most] = this.look.logY ? [first / 1.3, last * 1.3] : [first - room, last + room];
+      hidden = all.filter((one) => one < least || one > most).length;
+      if (hidden) {
+        [low, high] = [Math.max(low, least), Math.min(high, most)];
+        note = `${hidden} beyond the frame`;
+      }
+    }
+    const found = scale(low, high, this.look.logY);
+    if (!found.log) {
+      const room = (found.high - found.low) * 0.04;
+      found.low -= room;
+      found.high += room;
+    }
+    return { y: found, note };
+  }
+
+  /**
+   * Show where another chart is being pointed at.
+   * @param {number|null} x
+   * @param {boolean} mine
+   */
+  point(x, mine) {
+    const shown = this.shown;
+    if (x === null || !shown || !this.visible || x < shown.x.low || x > shown.x.high) {
+      this.hair.hidden = this.tip.hidden = true;
+      return;
+    }
+    const box = frame(shown);
+    const at = place(shown.x, x, box.left, box.right);
+    this.hair.hidden = false;
+    this.hair.style.left = `${at}px`;
+    const said = shown.lines.map((line) => ({ line, at: nearest(line.x, x) })).filter((one) => one.at >= 0);
+    this.tip.hidden = !said.length;
+    if (!said.length) return;
+    said.sort((a, b) => /** @type {number} */ (b.line.y[b.at]) - /** @type {number} */ (a.line.y[a.at]));
+    fill(this.tip,
+      el("b", null, `${nameOf(said[0].line.x[said[0].at], this.shown?.x.kind)}`),
+      said.slice(0, mine ? 12 : 4).map(({ line, at }) => el("div", null,
+        el("i.dot", { colour: line.colour }),
+        el("span.grow", null, shown.lines.length > 1 ? line.label : ""),
+        number(line.smooth ? line.smooth[at] : line.y[at]),
+        mine && line.min && line.max && line.min[at] !== line.max[at]
+          ? el("span.faint", null, ` ${number(line.min[at])}…${number(line.max[at])}`) : null)));
+    const left = at > shown.width / 2;
+    this.tip.style.left = left ? "auto" : `${at + 10}px`;
+    this.tip.style.right = left ? `${shown.width - at + 10}px` : "auto";
+  }
+
+  /** @param {PointerEvent} event */
+  _at(event) {
+    const shown = this.shown;
+    if (!shown) return null;
+    const box = frame(shown);
+    const pixel = Math.min(box.right, Math.max(box.left, event.clientX - this.plot.getBoundingClientRect().left));
+    return { pixel, x: value(shown.x, pixel, box.left, box.right) };
+  }
+
+  /** @param {PointerEvent} event */
+  _move(event) {
+    const at = this._at(event);
+    if (at && !this.drag) this.tell.hover(at.x, this);
+  }
+
+  /**
+   * Drag selects; with shift it pans.
+   * @param {PointerEvent} event
+   */
+  _press(event) {
+    const from = this._at(event);
+    if (!from || event.button !== 0 || !this.shown) return;
+    const { low, high, log } = this.shown.x;
+    const pan = event.shiftKey && !log;
+    this.drag = true;
+    this.moved = false;
+    this.plot.setPointerCapture(event.pointerId);
+    const move = (/** @type {PointerEvent} */ now) => {
+      const to = this._at(now);
+      if (!to || Math.abs(to.pixel - from.pixel) < 4) return;
+      this.moved = true;
+      if (pan && this.shown) {
+        const box = frame(this.shown);
+        const by = (from.pixel - to.pixel) / (box.right - box.left) * (high - low);
+        this.tell.zoom(low + by, high + by);
+      } else {
+        this.box.style.display = "block";
+        this.box.style.left = `${Math.min(from.pixel, to.pixel)}px`;
+        this.box.style.width = `${Math.abs(to.pixel - from.pixel)}px`;
+      }
+    };
+    const end = (/** @type {PointerEvent} */ last) => {
+      this.plot.removeEventListener("pointermove", move);
+      this.drag = false;
+      this.box.style.display = "none";
+      const to = this._at(last);
+      if (to && this.moved && !pan) this.tell.zoom(Math.min(from.x, to.x), Math.max(from.x, to.x));
+    };
+    this.plot.addEventListener("pointermove", move);
+    this.plot.addEventListener("pointerup", end, { once: true });
+  }
+
+  /**
+   * A click on the flag of an alert leads to it.
+   * @param {MouseEvent} event
+   */
+  _click(event) {
+    if (this.moved || !this.shown) return;
+    const box = frame(this.shown);
+    const rect = this.plot.getBoundingClientRect();
+    const [x, y] = [event.clientX - rect.left, event.clientY - rect.top];
+    if (y > box.top + 14) return;
+    const shown = this.shown;
+    const near = (/** @type {import("./picture.js").Upright} */ one) => Math.abs(place(shown.x, one.x, box.left, box.right) - x);
+    const flags = shown.uprights.filter((one) => one.flag !== undefined && near(one) < 8).sort((a, b) => near(a) - near(b));
+    if (flags.length) this.tell.alert?.(/** @type {number} */ (flags[0].flag));
+  }
+
+  /** @param {KeyboardEvent} event */
+  _key(event) {
+    if (!this.shown) return;
+    const { low, high } = this.shown.x;
+    const by = (high - low) / 5;
+    const moves = /** @type {Record<string, [number, number]>} */ ({
+      ArrowLeft: [low - by, high - by], ArrowRight: [low + by, high + by], "+": [low + by, high - by], "-": [low - by, high + by],
+    });
+    if (event.key in moves) this.tell.zoom(...moves[event.key]);
+    else if (event.key === "0" || event.key === "Escape") this.tell.zoom(null, null);
+    else return;
+    event.preventDefault();
+  }
+
+  /**
+   * Give back what takes room while nobody sees the chart.
+   * @param {boolean} data
+   */
+  release(data) {
+    this.canvas.width = this.canvas.height = 0;
+    if (data) {
+      this.curves = null;
+      this.shown = undefined;
+      this.element.dataset.drawn = "no";
+    }
+  }
+}
+
+/** @param {any} value */
+function real(value) {
+  return typeof value === "number" ? value : value === "inf" ? Infinity : value === "-inf" ? -Infinity : value === true ? 1 : value === false ? 0 : NaN;
+}
+
+/** @param {Float64Array} base @param {number[]} tail */
+function joined(base, tail) {
+  if (!tail.length) return base;
+  const whole = new Float64Array(base.length + tail.length);
+  whole.set(base);
+  whole.set(tail, base.length);
+  return whole;
+}
+
+/**
+ * Live points in buckets as wide as those before them, so that the end of a line looks like the rest of it.
+ * @param {Curve & {tailX: number[], tailY: number[]}} curve
+ */
+function folded(curve) {
+  const wide = (curve.x[curve.x.length - 1] - curve.x[0]) / Math.max(1, curve.x.length - 1) || 1;
+  const out = { x: /** @type {number[]} */ ([]), y: /** @type {number[]} */ ([]), min: /** @type {number[]} */ ([]), max: /** @type {number[]} */ ([]) };
+  let from = -Infinity, count = 0;
+  for (const [at, x] of curve.tailX.entries()) {
+    const y = curve.tailY[at], last = out.x.length - 1;
+    if (!isFinite(y)) continue;
+    if (last < 0 || x - from >= wide || x < from) {
+      from = x;
+      count = 1;
+      for (const [key, one] of /** @type {["x"|"y"|"min"|"max", number][]} */ ([["x", x], ["y", y], ["min", y], ["max", y]])) out[key].push(one);
+    } else {
+      count++;
+      out.x[last] = (from + x) / 2;
+      out.y[last] += (y - out.y[last]) / count;
+      out.min[last] = Math.min(out.min[last], y);
+      out.max[last] = Math.max(out.max[last], y);
+    }
+  }
+  return out;
+}
+
+/**
+ * An exponential mean of the past, not pulled to zero at its start; passes over what is not finite.
+ * @param {ArrayLike<number>} values
+ * @param {number} weight
+ */
+export function smoothed(values, weight) {
+  const out = new Float64Array(values.length);
+  let total = 0, share = 0;
+  for (let at = 0; at < values.length; at++) {
+    const value = values[at];
+    if (!isFinite(value)) {
+      out[at] = NaN;
+      continue;
+    }
+    total = weight * total + (1 - weight) * value;
+    share = weight * share + (1 - weight);
+    out[at] = total / share;
+  }
+  return out;
+}
+
+/** @param {ArrayLike<number>} x @param {number} wanted */
+function nearest(x, wanted) {
+  let low = 0, high = x.length - 1;
+  if (high < 0) return -1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (x[middle] < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && wanted - x[low - 1] < x[low] - wanted ? low - 1 : low;
+}

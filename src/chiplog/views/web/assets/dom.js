@@ -1,0 +1,79 @@
+// @ts-check
+/** Making elements. Text only ever becomes text: there is no way here to pass HTML. */
+
+/** @typedef {Node|string|number|null|undefined|false} Child */
+
+/**
+ * An element with properties and children. `on…` properties are listeners; others are attributes, and `true` and
+ * `false` mean there or not.
+ * @param {string} tag  a name, with classes behind dots
+ * @param {Record<string, any>|null} [props]
+ * @param {...(Child|Child[]|Child[][])} children
+ * @returns {any}
+ */
+export function el(tag, props, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const made = document.createElement(name);
+  if (classes.length) made.className = classes.join(" ");
+  for (const [key, value] of Object.entries(props ?? {})) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key === "value" || key === "checked" || key === "disabled" || key === "selected") /** @type {any} */ (made)[key] = value;
+    else if (key === "colour") made.style.setProperty("--colour", value);
+    else if (key.startsWith("aria-")) { if (value != null) made.setAttribute(key, String(value)); }
+    else if (value === true) made.setAttribute(key, "");
+    else if (value !== false && value != null) made.setAttribute(key, String(value));
+  }
+  put(made, ...children);
+  return made;
+}
+
+/**
+ * @param {Element} parent
+ * @param {...(Child|Child[]|Child[][])} children
+ */
+export function put(parent, ...children) {
+  for (const child of children.flat(3)) {
+    if (child === null || child === undefined || child === false) continue;
+    parent.append(child instanceof Node ? child : String(child));
+  }
+  return parent;
+}
+
+/**
+ * @param {Element} parent
+ * @param {...(Child|Child[]|Child[][])} children
+ */
+export function fill(parent, ...children) {
+  parent.replaceChildren();
+  return put(parent, ...children);
+}
+
+/**
+ * A table of plain cells; a cell may be an element.
+ * @param {Child[]} head
+ * @param {Child[][]} rows
+ * @param {{right?: number[], label?: string}} [options]
+ */
+export function table(head, rows, options = {}) {
+  const right = new Set(options.right ?? []);
+  const cell = (/** @type {string} */ tag, /** @type {Child} */ content, /** @type {number} */ at) =>
+    el(right.has(at) ? `${tag}.right` : tag, tag === "th" ? { scope: "col" } : null, content);
+  return el("div.scroll", null,
+    el("table.plain", { "aria-label": options.label },
+      el("thead", null, el("tr", null, head.map((one, at) => cell("th", one, at)))),
+      el("tbody", null, rows.map((row) => el("tr", null, row.map((one, at) => cell("td", one, at)))))));
+}
+
+/**
+ * Wait until nobody has called for a while.
+ * @template {any[]} A
+ * @param {(...words: A) => void} call
+ * @param {number} wait  milliseconds
+ */
+export function later(call, wait) {
+  let timer = 0;
+  return (/** @type {A} */ ...words) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => call(...words), wait);
+  };
+}

@@ -1,0 +1,358 @@
+// @ts-check
+/** Many charts on a page: asked for when they come into sight, zoomed together, searched, pinned. */
+
+import { live, series } from "./api.js";
+import { Chart } from "./chart.js";
+import { el, fill, later } from "./dom.js";
+import { colour } from "./picture.js";
+import { here, note } from "./route.js";
+
+/**
+ * @typedef {{key: string, label: string, names: string[], created: number, running: boolean,
+ *   attempts?: any[], alerts?: any[]}} Shown
+ */
+
+const MOST = 500; // charts on a page
+const KEPT = 60; // charts out of sight that keep their data
+const AT_ONCE = 4; // charts in one question
+const AXES = /** @type {[string, string][]} */ ([["step", "step"], ["relative", "relative time"], ["time", "wall time"], ["tokens", "tokens"], ["epoch", "epoch"], ["flops", "FLOPs"]]);
+
+export class Grid {
+  /**
+   * @param {Shown[]} runs
+   * @param {{only?: (name: string) => boolean, join?: (name: string) => string, alert?: (at: number) => void, news?: (run: string) => void,
+   *   heard?: (rows: [number, number|null, Record<string, any>][]) => void}} [options]
+   */
+  constructor(runs, options = {}) {
+    this.runs = runs;
+    this.options = options;
+    const { params } = here();
+    /** @type {import("./chart.js").Look} */
+    this.look = {
+      kind: params.get("x") ?? "step", log: params.get("lx") === "1", logY: params.get("ly") === "1",
+      smooth: Number(params.get("smooth")) || 0, clip: params.get("clip") === "1",
+      low: numeric(params.get("low")), high: numeric(params.get("high")),
+      hidden: new Set((params.get("hide") ?? "").split(",").filter(Boolean)),
+      begun: new Map(runs.map((run) => [run.key, run.created])), uprights: new Map(),
+    };
+    this.find = params.get("find") ?? "";
+    this.pins = new Set(/** @type {string[]} */ (parsed(params.get("pin"))));
+    /** @type {Chart[]} */
+    this.charts = [];
+    /** @type {Map<string, Set<Chart>>} */
+    this.byRun = new Map();
+    /** @type {Set<Chart>} */
+    this.queue = new Set();
+    this.asking = 0;
+    this.round = 0;
+    this.watcher = new IntersectionObserver((entries) => this._seen(entries), { rootMargin: "250px" });
+    this.resizer = new ResizeObserver(later(() => this.charts.forEach((chart) => chart.redraw()), 60));
+    this._mark();
+    this.body = el("div", null);
+    this.element = el("section.charts", { "aria-label": "charts" }, this._tools(), this._legend(), this.body);
+    this._lay();
+    this.resizer.observe(this.body);
+    const running = runs.filter((run) => run.running).map((run) => run.key);
+    this.feed = running.length ? live(running, {
+      rows: (run, rows) => this._hear(run, rows),
+      stale: (run) => this._stale(run),
+      news: (run) => options.news?.(run),
+      up: (up) => this.lamp.classList.toggle("down", !up),
+    }) : null;
+    this.lamp.hidden = !running.length;
+  }
+
+  close() {
+    this.feed?.close();
+    this.watcher.disconnect();
+    this.resizer.disconnect();
+    for (const chart of this.charts) chart.release(true);
+    this.charts = [];
+    this.byRun.clear();
+  }
+
+  _tools() {
+    const look = this.look;
+    const names = [...new Set(this.runs.flatMap((run) => run.names))].slice(0, 300);
+    const axis = el("select", { "aria-label": "x axis", onchange: () => this._axis(axis.value) },
+      AXES.map(([key, words]) => el("option", { value: key }, words)),
+      el("optgroup", { label: "a series" }, names.map((name) => el("option", { value: `metric:${name}` }, name))));
+    axis.value = look.kind;
+    const toggle = (/** @type {string} */ words, /** @type {"log"|"logY"|"clip"} */ key, /** @type {string} */ short, /** @type {string} */ title) =>
+      el("label.toggle", { title }, el("input", {
+        type: "checkbox", checked: look[key],
+        onchange: (/** @type {any} */ event) => {
+          look[key] = event.target.checked;
+          note({ [short]: look[key] ? 1 : null });
+          if (key === "log") this.refetch();
+          else this._redraw();
+        },
+      }), words);
+    const amount = el("output", null, look.smooth ? look.smooth.toFixed(2) : "off");
+    const slider = el("input", {
+      type: "range", min: 0, max: 0.99, step: 0.01, value: look.smooth, "aria-label": "smoothing",
+      oninput: () => {
+        look.smooth = Number(slider.value);
+        amount.textContent = look.smooth ? look.smooth.toFixed(2) : "off";
+        note({ smooth: look.smooth || null });
+        this._redraw();
+      },
+    });
+    this.search = el("input", {
+      type: "search", placeholder: "Search series (regular expression)", value: this.find, "aria-label": "search series",
+      oninput: later(() => {
+        this.find = this.search.value;
+        note({ find: this.find });
+        this._lay();
+      }, 120),
+    });
+    this.lamp = el("span.lamp", { title: "live", role: "status" }, "live");
+    this.back = el("button", { hidden: look.low === null, onclick: () => this.zoom(null, null) }, "All of x");
+    return el("div.tools", null, this.search,
+      el("label", null, "x ", axis), toggle("log x", "log", "lx", "logarithmic x axis"), toggle("log y", "logY", "ly", "logarithmic y axis"),
+      el("label", null, "smooth ", slider, amount), toggle("clip", "clip", "clip", "leave outliers outside of the frame, and say so"),
+      this.back, this.lamp);
+  }
+
+  _legend() {
+    if (this.runs.length < 2) return el("div", null);
+    return el("div.legend", null, this.runs.map((run, at) => {
+      const item = el("button.key", {
+        colour: colour(at), "aria-pressed": !this.look.hidden.has(run.key), title: "show or hide",
+        onclick: () => {
+          if (!this.look.hidden.delete(run.key)) this.look.hidden.add(run.key);
+          item.setAttribute("aria-pressed", String(!this.look.hidden.has(run.key)));
+          note({ hide: [...this.look.hidden].join(",") });
+          this._redraw();
+        },
+      }, el("i.dot", null), run.label);
+      return item;
+    }));
+  }
+
+  /** Lines where a run was started again, and flags where something was noticed. */
+  _mark() {
+    const { kind } = this.look;
+    for (const run of this.runs) {
+      /** @type {import("./picture.js").Upright[]} */
+      const found = [];
+      const at = (/** @type {number|null} */ step, /** @type {number|null} */ time) =>
+        kind === "step" ? step : time === null ? null : kind === "time" ? time / 1e3 : kind === "relative" ? (time - run.created) / 1e3 : null;
+      const style = getComputedStyle(document.documentElement);
+      for (const [order, alert] of (run.alerts ?? []).entries()) {
+        const x = at(alert.step, alert.time);
+        const tone = style.getPropertyValue(alert.level === "error" ? "--bad" : alert.level === "warn" ? "--warn" : "--faint").trim();
+        if (x !== null && x !== undefined) found.push({ x, colour: tone, label: alert.title, flag: order });
+      }
+      for (const attempt of (run.attempts ?? []).filter((one) => one.attempt > 1 && one.rank === (run.attempts ?? [])[0].rank)) {
+        const x = at(attempt.first_step, attempt.start);
+        if (x !== null && x !== undefined) found.push({ x, colour: style.getPropertyValue("--faint").trim(), label: `attempt ${attempt.attempt}`, dashed: true });
+      }
+      this.look.uprights.set(run.key, found);
+    }
+  }
+
+  /** Lay out the charts that are wanted, by group. */
+  _lay() {
+    this.watcher.disconnect();
+    for (const chart of this.charts) chart.release(true);
+    const match = matcher(this.find);
+    this.search.classList.toggle("wrong", match === null);
+    /** @type {Map<string, import("./chart.js").Wanted[]>} */
+    const wanted = new Map();
+    for (const [at, run] of this.runs.entries()) {
+      for (const name of run.names) {
+        if ((this.options.only && !this.options.only(name)) || (match && !match(name))) continue;
+        const title = this.options.join?.(name) ?? name;
+        const lines = wanted.get(title) ?? [];
+        const alone = title === name;
+        lines.push({ run: run.key, name, label: alone ? run.label : this.runs.length > 1 ? `${run.label} ${name}` : name, colour: colour(alone ? at : lines.length) });
+        wanted.set(title, lines);
+      }
+    }
+    const titles = [...wanted.keys()].sort((a, b) => weight(a) - weight(b) || a.localeCompare(b, "en", { numeric: true }));
+    const shown = [...titles.filter((one) => this.pins.has(one)), ...titles.filter((one) => !this.pins.has(one))].slice(0, MOST);
+    this.charts = [];
+    this.byRun = new Map(this.runs.map((run) => [run.key, new Set()]));
+    /** @type {Map<string, Chart[]>} */
+    const groups = new Map();
+    for (const title of shown) {
+      const lines = (wanted.get(title) ?? []).slice(0, 64);
+      const chart = new Chart(title, lines, this.look, {
+        zoom: (low, high) => this.zoom(low, high), hover: (x, from) => this._hover(x, from), pin: (name) => this._pin(name),
+        pinned: this.pins.has(title), refresh: (one) => this._want(one), alert: this.options.alert,
+      });
+      this.charts.push(chart);
+      for (const run of new Set(lines.map((line) => line.run))) this.byRun.get(run)?.add(chart);
+      const group = this.pins.has(title) ? "★ pinned" : title.includes("/") ? title.split("/")[0] : "other";
+      groups.set(group, [...(groups.get(group) ?? []), chart]);
+    }
+    fill(this.body,
+      [...groups].map(([name, charts]) => el("details.group", { open: true },
+        el("summary", null, el("h2", null, name), el("span.faint", null, String(charts.length))),
+        el("div.grid", null, charts.map((chart) => chart.element)))),
+      !shown.length && el("p.empty", null, this.find ? "No series matches; clear the search to see all." : "Nothing has been logged yet; charts appear here with the first point."),
+      titles.length > MOST && el("p.empty", null, `${MOST} of ${titles.length.toLocaleString("en")} series are shown; search to see others.`));
+    for (const chart of this.charts) {
+      /** @type {any} */ (chart.element).chart = chart;
+      this.watcher.observe(chart.element);
+    }
+  }
+
+  /** @param {IntersectionObserverEntry[]} entries */
+  _seen(entries) {
+    for (const entry of entries) {
+      const chart = /** @type {Chart} */ (/** @type {any} */ (entry.target).chart);
+      chart.visible = entry.isIntersecting;
+      if (chart.visible && chart.curves) chart.redraw();
+      else if (chart.visible) this._want(chart);
+      else {
+        this.queue.delete(chart);
+        chart.release(false);
+      }
+    }
+    const held = this.charts.filter((chart) => !chart.visible && chart.curves);
+    if (held.length > KEPT) held.sort((a, b) => a.asked - b.asked).slice(0, held.length - KEPT).forEach((chart) => chart.release(true));
+  }
+
+  /** @param {Chart} chart */
+  _want(chart) {
+    this.queue.add(chart);
+    queueMicrotask(() => this._ask());
+  }
+
+  async _ask() {
+    while (this.queue.size && this.asking < 2) {
+      const few = this.charts.some((chart) => chart.curves) ? AT_ONCE : 1; // the first chart does not wait for others
+      const batch = [...this.queue].slice(0, few);
+      batch.forEach((chart) => this.queue.delete(chart));
+      this.asking++;
+      const round = this.round;
+      for (const chart of batch) {
+        chart.loading = true;
+        chart.asked = performance.now();
+      }
+      const { kind, log, low, high } = this.look;
+      const n = Math.max(200, Math.min(1500, Math.round((batch[0].plot.clientWidth || 500) * 1)));
+      try {
+        const found = await series(batch.map((chart) => chart.wanted.map((one) => /** @type {[string, string]} */ ([one.run, one.name]))), { kind, log, low, high }, n);
+        batch.forEach((chart, at) => {
+          if (round === this.round) chart.take(found[at]);
+          else chart.loading = false;
+        });
+      } catch (error) {
+        batch.forEach((chart) => chart.fail(error instanceof Error ? error.message : "not answered"));
+      } finally {
+        this.asking--;
+      }
+    }
+  }
+
+  refetch() {
+    this.round++;
+    for (const chart of this.charts) {
+      if (chart.visible) this.queue.add(chart);
+      else chart.curves = null;
+    }
+    this._ask();
+  }
+
+  /** @param {string} kind */
+  _axis(kind) {
+    Object.assign(this.look, { kind, low: null, high: null });
+    note({ x: kind === "step" ? null : kind, low: null, high: null });
+    this.back.hidden = true;
+    this._mark();
+    for (const chart of this.charts) chart.curves = null;
+    this.refetch();
+  }
+
+  /** @param {number|null} low @param {number|null} high */
+  zoom(low, high) {
+    Object.assign(this.look, { low, high });
+    this.back.hidden = low === null;
+    note({ low, high });
+    this._redraw();
+    this._finer();
+  }
+
+  _finer = later(() => this.refetch(), 10);
+
+  _redraw() {
+    for (const chart of this.charts) chart.redraw();
+  }
+
+  /** @param {number|null} x @param {Chart} from */
+  _hover(x, from) {
+    for (const chart of this.charts) if (chart.visible) chart.point(x, chart === from);
+  }
+
+  /** @param {string} name */
+  _pin(name) {
+    if (!this.pins.delete(name)) this.pins.add(name);
+    note({ pin: this.pins.size ? JSON.stringify([...this.pins]) : null });
+    this._lay();
+  }
+
+  /** @param {string} key @param {[number, number|null, Record<string, any>][]} rows */
+  _hear(key, rows) {
+    for (const chart of this.byRun.get(key) ?? []) chart.hear(key, rows);
+    this.options.heard?.(rows);
+    const run = this.runs.find((one) => one.key === key);
+    if (!run) return;
+    const known = new Set(run.names);
+    const fresh = [...new Set(rows.flatMap((row) => Object.keys(row[2])))].filter((name) => !known.has(name));
+    if (fresh.length) {
+      run.names.push(...fresh);
+      this._anew();
+    }
+  }
+
+  _anew = later(() => this._lay(), 1000);
+
+  /** @param {string|undefined} run */
+  _stale(run) {
+    for (const chart of run ? this.byRun.get(run) ?? [] : this.charts) {
+      if (chart.visible && performance.now() - chart.asked > 900) this._want(chart);
+    }
+  }
+}
+
+/**
+ * A test for names from what was typed; null where that is no expression.
+ * @param {string} text
+ * @returns {((name: string) => boolean)|null|undefined}
+ */
+export function matcher(text) {
+  if (!text) return undefined;
+  try {
+    const expression = new RegExp(text, "i");
+    return (name) => expression.test(name);
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * What people look at first comes first: training, evaluation, and the loss in each.
+ * @param {string} name
+ */
+function weight(name) {
+  const group = /^train\//.test(name) ? 0 : /^(eval|val|test)\//.test(name) ? 2 : 4;
+  return group === 4 || /loss$/.test(name) ? group : group + 1;
+}
+
+/** @param {string|null} text */
+function numeric(text) {
+  return text === null || text === "" || isNaN(Number(text)) ? null : Number(text);
+}
+
+/** @param {string|null} text */
+function parsed(text) {
+  try {
+    const found = JSON.parse(text ?? "[]");
+    return Array.isArray(found) ? found.map(String) : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,41 @@
+// @ts-check
+/** Where we are: all of a view is in its address, so that a link brings it back. */
+
+/** @typedef {{page: string, key: string, tab: string, params: URLSearchParams}} Route */
+
+/** @returns {Route} */
+export function here() {
+  const [path, query] = (location.hash.slice(1) || "/runs").split("?");
+  const [, page, key, tab] = path.split("/");
+  return { page: page || "runs", key: key ?? "", tab: tab ?? "", params: new URLSearchParams(query ?? "") };
+}
+
+/**
+ * The address of a view.
+ * @param {string} path
+ * @param {Record<string, any>|URLSearchParams} [params]
+ */
+export function link(path, params = {}) {
+  const found = params instanceof URLSearchParams ? params : new URLSearchParams(kept(params));
+  const query = found.toString();
+  return `#/${path}${query ? `?${query}` : ""}`;
+}
+
+/**
+ * Change some of the address without going anywhere.
+ * @param {Record<string, any>} changes  null takes one away
+ */
+export function note(changes) {
+  const { params } = here();
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === null || value === "" || value === false || value === undefined) params.delete(key);
+    else params.set(key, String(value));
+  }
+  const query = params.toString();
+  history.replaceState(null, "", `${location.hash.split("?")[0] || "#/runs"}${query ? `?${query}` : ""}`);
+}
+
+/** @param {Record<string, any>} params */
+function kept(params) {
+  return Object.fromEntries(Object.entries(params).filter(([, value]) => value !== null && value !== "" && value !== undefined));
+}

@@ -1,0 +1,253 @@
+// @ts-check
+/** The table of runs: sorted, grouped, searched as one types; only the rows in sight are in the page. */
+
+import { get, isStored, live } from "./api.js";
+import { el, fill, later } from "./dom.js";
+import { ago, count, duration, number } from "./format.js";
+import { here, link, note } from "./route.js";
+
+/** @typedef {{key: string, project: string, id: string, name: string, tags: string[], state: string, started: number,
+ *   seconds: number, step: number|null, attempts: number, cells: Record<string, any>}} Row */
+
+const HIGH = 34; // pixels of a row
+const DEFAULT = ["v:train/loss", "v:eval/loss"];
+const FIXED = /** @type {[string, string][]} */ ([["state", "state"], ["name", "name"], ["project", "project"], ["started", "started"], ["seconds", "ran"], ["step", "step"], ["tags", "tags"]]);
+
+export class Runs {
+  constructor() {
+    const { params } = here();
+    /** @type {Map<string, Row>} */
+    this.rows = new Map();
+    this.version = 0;
+    this.chosen = new Set((params.get("runs") ?? "").split(",").filter(Boolean));
+    this.columns = params.has("cols") ? JSON.parse(params.get("cols") ?? "[]") : DEFAULT;
+    this.sort = params.get("sort") ?? "-started";
+    this.group = params.get("group") ?? "";
+    this.query = params.get("q") ?? "";
+    /** @type {({head: string, count: number}|Row)[]} */
+    this.shown = [];
+    this.element = el("section", { "aria-label": "runs" });
+    this._build();
+    this.ready = this._load();
+    this.feed = live([], { runs: () => this._load(), up: (up) => this.lamp.classList.toggle("down", !up) });
+    this.clock = setInterval(() => this._window(), 5000);
+  }
+
+  close() {
+    this.feed.close();
+    clearInterval(this.clock);
+  }
+
+  _build() {
+    this.search = el("input", {
+      type: "search", value: this.query, placeholder: "Search: words, state:running, tag:x, lr>0.001", "aria-label": "search runs",
+      oninput: later(() => {
+        this.query = this.search.value;
+        note({ q: this.query });
+        this._arrange();
+      }, 60),
+    });
+    this.grouping = el("select", { "aria-label": "group by", onchange: () => {
+      this.group = this.grouping.value;
+      note({ group: this.group });
+      this._arrange();
+    } });
+    this.adder = el("input", {
+      list: "columns", placeholder: "Add a column…", "aria-label": "add a column",
+      onfocus: () => this._offer(),
+      onchange: () => this._column(this.adder.value),
+    });
+    this.offers = el("datalist", { id: "columns" });
+    this.lamp = el("span.lamp", { title: "live", role: "status", hidden: isStored }, "live");
+    this.many = el("span.faint", { role: "status" });
+    this.actions = el("span.actions", null);
+    this.head = el("thead", null);
+    this.body = el("tbody", null);
+    this.table = el("table.runs", { "aria-label": "runs" }, this.head, this.body);
+    this.pane = el("div.pane", { onscroll: () => this._window(), tabindex: 0 }, this.table);
+    fill(this.element, el("div.tools", null, this.search, el("label", null, "group ", this.grouping), this.adder, this.offers, this.many, this.actions, this.lamp), this.pane);
+    this._offerGroups();
+    addEventListener("resize", later(() => this._window(), 50));
+  }
+
+  _offerGroups() {
+    fill(this.grouping, [["", "nothing"], ["project", "project"], ["state", "state"], ["tags", "tags"],
+      ...this.columns.filter((/** @type {string} */ one) => one.startsWith("c:")).map((/** @type {string} */ one) => [one, one.slice(2)])]
+      .map(([key, words]) => el("option", { value: key, selected: key === this.group }, words)));
+  }
+
+  async _load() {
+    try {
+      const answer = await get("runs", { since: this.version, columns: JSON.stringify(this.columns) });
+      if (this.version === 0 || answer.version < this.version) this.rows.clear();
+      for (const row of answer.runs) this.rows.set(row.key, row);
+      for (const key of answer.gone) this.rows.delete(key);
+      this.version = answer.version;
+      this.root = answer.root;
+      this._arrange();
+    } catch (error) {
+      fill(this.body, el("tr", null, el("td.empty", { colspan: 20 }, error instanceof Error ? error.message : "not answered")));
+    }
+  }
+
+  async _offer() {
+    const found = await get("columns");
+    fill(this.offers, [...found.values.map((/** @type {string} */ one) => `v:${one}`), ...found.config.map((/** @type {string} */ one) => `c:${one}`)]
+      .map((one) => el("option", { value: one })));
+  }
+
+  /** @param {string} name */
+  _column(name) {
+    if (!/^[cv]:./.test(name)) return;
+    this.adder.value = "";
+    this.columns = this.columns.includes(name) ? this.columns.filter((/** @type {string} */ one) => one !== name) : [...this.columns, name];
+    note({ cols: JSON.stringify(this.columns) });
+    this._offerGroups();
+    this.version = 0;
+    this._load();
+  }
+
+  _arrange() {
+    const test = query(this.query);
+    const found = [...this.rows.values()].filter(test);
+    const down = this.sort.startsWith("-"), key = this.sort.replace(/^-/, "");
+    found.sort((a, b) => (down ? -1 : 1) * compare(cell(a, key), cell(b, key)) || compare(a.id, b.id));
+    this.shown = found;
+    if (this.group) {
+      /** @type {Map<string, Row[]>} */
+      const groups = new Map();
+      for (const row of found) {
+        const name = String([cell(row, this.group)].flat().join(", ") || "none");
+        groups.set(name, [...(groups.get(name) ?? []), row]);
+      }
+      this.shown = [...groups].sort(([a], [b]) => compare(a, b)).flatMap(([head, rows]) => [{ head, count: rows.length }, ...rows]);
+    }
+    const total = this.rows.size;
+    this.many.textContent = `${found.length === total ? "" : `${found.length.toLocaleString("en")} of `}${total.toLocaleString("en")} runs`;
+    this._headings();
+    this._act();
+    this._window();
+  }
+
+  _headings() {
+    const heading = (/** @type {string} */ key, /** @type {string} */ words, /** @type {boolean} */ extra) => {
+      const down = this.sort === `-${key}`, up = this.sort === key;
+      return el(`th.${extra ? "extra" : key === "state" ? "doing" : key}`, { scope: "col", "aria-sort": down ? "descending" : up ? "ascending" : "none" },
+        el("button.quiet", { onclick: () => {
+          this.sort = this.sort === key ? `-${key}` : key;
+          note({ sort: this.sort });
+          this._arrange();
+        }, title: key }, words, up ? " ↑" : down ? " ↓" : ""),
+        extra && el("button.quiet.drop", { title: "take this column away", "aria-label": `take ${words} away`, onclick: () => this._column(key) }, "×"));
+    };
+    const all = el("input", {
+      type: "checkbox", "aria-label": "choose all that are shown",
+      checked: this.shown.length > 0 && this.shown.every((row) => "head" in row || this.chosen.has(row.key)),
+      onchange: () => {
+        for (const row of this.shown) if (!("head" in row)) all.checked ? this.chosen.add(row.key) : this.chosen.delete(row.key);
+        this._chose();
+      },
+    });
+    fill(this.head, el("tr", null, el("th.tick", null, all), FIXED.map(([key, words]) => heading(key, words, false)),
+      this.columns.map((/** @type {string} */ one) => heading(one, one.slice(2), true))));
+  }
+
+  _chose() {
+    note({ runs: [...this.chosen].join(",") });
+    this._act();
+    this._headings();
+    this._window();
+  }
+
+  _act() {
+    const chosen = [...this.chosen].filter((key) => this.rows.has(key));
+    const runs = chosen.slice(0, 40).join(",");
+    fill(this.actions, chosen.length > 0 && [
+      el("a.button", { href: link("charts", { runs }) }, `Charts of ${chosen.length}`),
+      chosen.length > 1 && el("a.button", { href: link("compare", { runs }) }, "Compare"),
+      el("button.quiet", { onclick: () => { this.chosen.clear(); this._chose(); } }, "clear"),
+    ]);
+  }
+
+  /** Put the rows into the page that are in sight. */
+  _window() {
+    const high = this.pane.clientHeight || 600;
+    const first = Math.max(0, Math.floor(this.pane.scrollTop / HIGH) - 8);
+    const last = Math.min(this.shown.length, first + Math.ceil(high / HIGH) + 16);
+    const columns = FIXED.length + this.columns.length + 1;
+    const gap = (/** @type {number} */ rows) => {
+      const row = el("tr.gap", { "aria-hidden": true }, el("td", { colspan: columns }));
+      row.firstChild.style.height = `${rows * HIGH}px`;
+      return row;
+    };
+    fill(this.body,
+      first > 0 && gap(first),
+      this.shown.slice(first, last).map((row) => this._row(row, columns)),
+      last < this.shown.length && gap(this.shown.length - last),
+      !this.shown.length && el("tr", null, el("td.empty", { colspan: columns },
+        this.rows.size ? "No run matches; clear the search to see all." : this.version ? `No runs under ${this.root}. Start one with chiplog.init, or try: chiplog demo` : "Looking for runs…")));
+    this.table.setAttribute("aria-rowcount", String(this.shown.length));
+  }
+
+  /** @param {{head: string, count: number}|Row} row @param {number} columns */
+  _row(row, columns) {
+    if ("head" in row) return el("tr.head", null, el("th", { colspan: columns, scope: "rowgroup" }, row.head, el("span.faint", null, ` ${row.count}`)));
+    const box = el("input", {
+      type: "checkbox", checked: this.chosen.has(row.key), "aria-label": `choose ${row.name}`,
+      onchange: () => { box.checked ? this.chosen.add(row.key) : this.chosen.delete(row.key); this._chose(); },
+    });
+    const ran = row.state === "running" && row.attempts === 1 && row.started ? Math.max(row.seconds, (Date.now() - row.started) / 1000) : row.seconds;
+    return el("tr", { "data-key": row.key },
+      el("td.tick", null, box),
+      el("td.doing", null, state(row.state)),
+      el("td.name", null, el("a", { href: link(`run/${row.key}`), title: row.name === row.id ? row.id : `${row.name} · ${row.id}` }, row.name)),
+      el("td.project", { title: row.project }, row.project),
+      el("td.started", { title: row.started ? new Date(row.started).toLocaleString("sv") : "" }, ago(row.started)),
+      el("td.seconds", null, duration(ran), row.attempts > 1 && el("span.faint", { title: "attempts" }, ` ×${row.attempts}`)),
+      el("td.step", null, count(row.step)),
+      el("td.tags", null, row.tags.slice(0, 6).map((tag) => el("span.tag", null, tag))),
+      this.columns.map((/** @type {string} */ one) => el("td.extra", { title: String(row.cells[one] ?? "") }, number(row.cells[one]))));
+  }
+}
+
+/** @param {string} name */
+export function state(name) {
+  return el(`span.state.${/^[a-z]+$/.test(name) ? name : "odd"}`, null, el("i", { "aria-hidden": true }), name);
+}
+
+/** @param {Row} row @param {string} key */
+function cell(row, key) {
+  return key.startsWith("c:") || key.startsWith("v:") ? row.cells[key] : /** @type {any} */ (row)[key];
+}
+
+/** @param {any} a @param {any} b */
+function compare(a, b) {
+  const none = (/** @type {any} */ one) => one === undefined || one === null || one === "";
+  if (none(a) || none(b)) return Number(none(a)) - Number(none(b));
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
+/**
+ * What was typed as a test of rows: words that must all be there, `key:text`, `key>number`, `key<number`.
+ * @param {string} text
+ * @returns {(row: Row) => boolean}
+ */
+export function query(text) {
+  const tests = text.trim().split(/\s+/).filter(Boolean).map((word) => {
+    const found = /^([^:<>=]+)(>=|<=|[:<>=])(.+)$/.exec(word);
+    if (!found) {
+      const low = word.toLowerCase();
+      return (/** @type {Row} */ row) => [row.name, row.id, row.project, row.state, ...row.tags, ...Object.values(row.cells)].some((one) => String(one).toLowerCase().includes(low));
+    }
+    const [, key, sign, wanted] = found;
+    return (/** @type {Row} */ row) => {
+      const value = key === "tag" ? row.tags : cell(row, key) ?? row.cells[`c:${key}`] ?? row.cells[`v:${key}`];
+      if (sign === ":" || sign === "=") return [value].flat().some((one) => sign === "=" ? String(one) === wanted : String(one ?? "").toLowerCase().includes(wanted.toLowerCase()));
+      const number = Number(value), bound = Number(wanted);
+      if (value === undefined || value === null) return false;
+      return sign === ">" ? number > bound : sign === "<" ? number < bound : sign === ">=" ? number >= bound : number <= bound;
+    };
+  });
+  return (row) => tests.every((test) => test(row));
+}

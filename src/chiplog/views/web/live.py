@@ -1,0 +1,134 @@
+"""What is written now, sent to pages as it comes (server-sent events).
+
+One reader follows each run that somebody looks at, however many do. A page that takes its events too slowly is told
+that it has missed some, and asks again; nothing piles up for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from chiplog.core import records
+from chiplog.core.records import AnyRecord
+from chiplog.store import layout
+from chiplog.store.tail import Tail, stream_key
+from chiplog.views.web.plain import encode
+
+EVERY = 0.2  # s between looks
+BEAT = 15.0  # s between signs of life
+MOST = 20_000  # numbers in one event; a page that would get more is told to ask
+WAITING = 20  # events that may wait for a page
+BEHIND = 32 << 10  # bytes before the end from which a follower begins: pages know what they have by its time
+FOLLOWED = 64  # runs at once
+
+
+class Feed:
+    """Follows runs for as long as somebody listens."""
+
+    def __init__(self) -> None:
+        self._listeners: set[_Listener] = set()
+        self._followers: dict[str, asyncio.Task[None]] = {}
+
+    async def listen(self, runs: dict[str, Path], greeting: Callable[[], dict[str, Any]]) -> AsyncIterator[bytes]:
+        """The events of some runs, and of the list of runs, until the reader leaves."""
+        listener = _Listener(set(runs))
+        self._listeners.add(listener)
+        for key, path in runs.items():
+            if key not in self._followers and len(self._followers) < FOLLOWED:
+                self._followers[key] = asyncio.create_task(self._follow(key, path))
+        try:
+            yield _event("hello", greeting())
+            while True:
+                try:
+                    async with asyncio.timeout(BEAT):
+                        yield await listener.next()
+                except TimeoutError:
+                    yield b": still here\n\n"
+        finally:
+            self._listeners.discard(listener)
+
+    def tell(self, what: str, data: dict[str, Any], run: str | None = None) -> None:
+        """Tell all who listen, or those who look at a run."""
+        event = _event(what, data)
+        for listener in self._listeners:
+            if run is None or run in listener.runs:
+                listener.put(event)
+
+    @property
+    def heard(self) -> bool:
+        return bool(self._listeners)
+
+    async def _follow(self, key: str, path: Path) -> None:
+        try:
+            tail = await asyncio.to_thread(_from_the_end, path)
+            attempts = {segment.attempt for segment in layout.segments(path)}
+            while any(key in listener.runs for listener in self._listeners):
+                began = time.monotonic()
+                batch = await asyncio.to_thread(tail.read)
+                if batch:
+                    started = {one.attempt for one in batch if isinstance(one, records.Attempt)} - attempts
+                    attempts |= started
+                    self._say(key, batch, anew=bool(started))
+                if not tail.more:
+                    await asyncio.sleep(max(0.0, EVERY - (time.monotonic() - began)))
+        finally:
+            self._followers.pop(key, None)
+
+    def _say(self, key: str, batch: list[AnyRecord], *, anew: bool) -> None:
+        rows = [_row(record) for record in batch]
+        full = [row for row in rows if row is not None]
+        if anew or sum(len(row[2]) for row in full) > MOST:
+            self.tell("stale", {"run": key}, key)
+        elif full:
+            self.tell("rows", {"run": key, "rows": full}, key)
+        if any(isinstance(one, (records.Alert, records.Finish, records.Attempt)) for one in batch):
+            self.tell("news", {"run": key}, key)
+
+
+class _Listener:
+    """A page: the runs it looks at, and the events that wait for it."""
+
+    def __init__(self, runs: set[str]) -> None:
+        self.runs = runs
+        self._queue: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
+        self._missed = False
+
+    def put(self, event: bytes) -> None:
+        try:
+            self._queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self._missed = True
+
+    async def next(self) -> bytes:
+        if self._missed and self._queue.empty():
+            self._missed = False
+            return _event("stale", {})
+        return await self._queue.get()
+
+
+def _event(what: str, data: dict[str, Any]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (what.encode(), encode(data))
+
+
+def _row(record: AnyRecord) -> tuple[float, int | float | None, dict[str, Any]] | None:
+    """(microseconds, step, points) of a record that has some."""
+    points = dict(records.points(record))
+    return (record.time // 1000, getattr(record, "step", None), points) if points else None
+
+
+def _from_the_end(path: Path) -> Tail:
+    """A tail of the main rank that begins a little before the end of what there is."""
+    segments = layout.segments(path)
+    rank = min((segment.rank for segment in segments), default=0)
+    positions = {}
+    for segment in segments:  # the newest of each attempt is last
+        try:
+            size = (path / layout.JOURNAL / segment.filename).stat().st_size
+        except OSError:
+            size = 0
+        positions[stream_key(segment)] = segment.number, max(0, size - BEHIND), -1
+    return Tail(path, rank=rank, positions=positions)

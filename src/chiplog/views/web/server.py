@@ -1,0 +1,75 @@
+"""`chiplog ui`: listen, say where, and serve until stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from chiplog.store.catalog import Catalog
+from chiplog.views.web.guard import Guard, is_loopback
+from chiplog.views.web.http import Server
+from chiplog.views.web.site import Site
+
+LOOK = 1.0  # s between looks at the directory while somebody watches
+SAVE = 10.0  # s between notes of what was found
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is bound; a port of 0 becomes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host.strip("[]"), port))
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"{error.strerror}: port {port} of {host}; --port 0 takes a free one") from None
+    bound.listen(128)
+    return bound
+
+
+def address(host: str, port: int, token: str) -> str:
+    name = host if is_loopback(host) else "127.0.0.1"
+    return f"http://{f'[{name}]' if ':' in name and '[' not in name else name}:{port}/#token={token}"
+
+
+async def serve(
+    root: Path,
+    listening: socket.socket,
+    *,
+    token: str,
+    cache: Path | None,
+    hosts: Collection[str] = (),
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve the runs under a directory until cancelled."""
+    catalog = Catalog(root, cache)
+    site = Site(catalog)
+    port = listening.getsockname()[1]
+    server = Server(Guard(site, token=token, port=port, hosts=hosts))
+    looking = asyncio.create_task(_look(site, catalog))
+    ready()
+    try:
+        await server.serve(listening)
+    finally:
+        looking.cancel()
+        catalog.save()
+
+
+async def _look(site: Site, catalog: Catalog) -> None:
+    """Keep the catalog fresh: often while somebody watches, and never for more than a tenth of the time."""
+    saved = 0.0
+    await asyncio.sleep(0.05)  # the first page goes first
+    await asyncio.to_thread(site.warm)
+    while True:
+        began = time.monotonic()
+        if await asyncio.to_thread(catalog.refresh):
+            site.feed.tell("runs", {"version": catalog.version})
+        if time.monotonic() - saved > SAVE:
+            saved = time.monotonic()
+            await asyncio.to_thread(catalog.save)
+        taken = time.monotonic() - began
+        await asyncio.sleep(max(LOOK if site.feed.heard else 5 * LOOK, 10 * taken))

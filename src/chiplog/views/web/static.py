@@ -1,0 +1,148 @@
+"""`chiplog ui --export`: the page with chosen runs, as files that open from disk without a server.
+
+The modules travel as data inside the page, because a browser loads none from disk; what the server would answer lies
+beside it, a script for each run. Series of more than 4,000 points are kept as 2,000 buckets with their least and most.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from chiplog.core.errors import RunNotFound
+from chiplog.core.files import make_dir
+from chiplog.store.catalog import Catalog, Entry
+from chiplog.store.reader import Stored
+from chiplog.views import curves
+from chiplog.views.folio import Folio
+from chiplog.views.web import answers, plain
+from chiplog.views.web.site import ASSETS
+
+BUCKETS = 2000
+SAMPLES = 1000  # rows of a table that are taken along, the newest
+FRAMES = 200  # of a matrix
+_IMPORT = re.compile(r'(?<= from )"\./([a-z]+\.js)"')
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' data: file:; style-src 'unsafe-inline'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def export(root: Path, target: Path, chosen: Sequence[str] = ()) -> list[str]:
+    """Write the page and its runs into a folder; the ids of those runs."""
+    catalog = Catalog(root)
+    catalog.refresh()
+    entries = _chosen(catalog.entries(), chosen, root)
+    make_dir(target)
+    for entry in entries:
+        path = catalog.path(entry.key)
+        assert path is not None
+        _write(target / f"{entry.key}.js", f"chiplogTake({_script(_run(path, entry))});\n")
+    listed = {"version": 1, "root": "", "chiplog": "", "gone": [], "runs": [_row(entry) for entry in entries]}
+    _write(target / "runs.js", f"chiplogTake({_script({'runs': listed})});\n")
+    _write(target / "index.html", _page([entry.key for entry in entries]))
+    return [entry.id for entry in entries]
+
+
+def _chosen(entries: list[Entry], wanted: Sequence[str], root: Path) -> list[Entry]:
+    if not wanted:
+        return entries
+    found = []
+    for text in wanted:
+        matching = [one for one in entries if text in (one.id, one.name, one.place) or one.id.startswith(text)]
+        if not matching:
+            raise RunNotFound(f"no run {text!r} under {root}; `chiplog ls` lists them")
+        found += [one for one in matching if one not in found]
+    return found
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    columns = [*(f"c:{name}" for name in entry.config), *(f"v:{name}" for name in entry.values)]
+    return plain.row(entry, columns)
+
+
+def _run(path: Path, entry: Entry) -> dict[str, Any]:
+    stored, folio = Stored(path), Folio(path)
+    about = answers.about(stored, entry, folio)
+    about["state"] = entry.state
+    series = {name: _series(stored, name) for name in about["names"][:5000]}
+    samples = {
+        table["name"]: [
+            {"step": one.step, "time": one.time / 1e6, "cells": one.cells} for one in _newest(folio, table["name"])
+        ]
+        for table in about["tables"]
+    }
+    matrices = {}
+    for one in about["matrices"]:
+        count = len(one["steps"])
+        kept = range(0, count, max(1, -(-count // FRAMES)))
+        matrices[one["name"]] = [answers.matrix(folio, one["name"], at) for at in kept]
+    ranks = {}
+    if len(about["ranks"]) > 1:
+        ranks = {name: answers.ranks(stored, name) for name in about["names"][:200]}
+    return {
+        "run": entry.key,
+        "about": about,
+        "series": series,
+        "samples": samples,
+        "matrices": matrices,
+        "ranks": ranks,
+        "trace": answers.trace(stored) if about["spans"] else None,
+        "goodput": answers.goodput(stored),
+        "console": list(folio.console),
+    }
+
+
+def _newest(folio: Folio, table: str) -> Iterable[Any]:
+    return list(folio.samples[table])[-SAMPLES:][::-1]
+
+
+def _series(stored: Stored, name: str) -> dict[str, Any]:
+    """A series over its steps, and the seconds of each point."""
+    found: dict[str, Any] = {}
+    for kind in ("step", "relative", "tokens"):
+        line = curves.over(stored, stored.series(name), kind)
+        if not len(line.x):
+            continue
+        ((facts, arrays),) = curves.draw([line], curves.Axis(kind), BUCKETS)
+        found[kind] = {
+            **facts,
+            "arrays": {key: base64.b64encode(column.tobytes()).decode() for key, column in arrays.items()},
+        }
+    return found
+
+
+def _page(keys: list[str]) -> str:
+    """The page with its modules inside: by an import map, each as data."""
+    modules = {path.name: path.read_text() for path in sorted(ASSETS.glob("*.js"))}
+    places = {
+        name: "data:text/javascript;base64," + base64.b64encode(_IMPORT.sub(r'"\1"', text).encode()).decode()
+        for name, text in modules.items()
+    }
+    icon = "data:image/svg+xml;base64," + base64.b64encode((ASSETS / "icon.svg").read_bytes()).decode()
+    scripts = "".join(f'<script src="{name}.js"></script>\n' for name in ("runs", *keys))
+    page = re.sub(r'<link rel="modulepreload".*?>\n', "", (ASSETS / "index.html").read_text())
+    page = page.replace(
+        '<link rel="stylesheet" href="style.css">', f"<style>{(ASSETS / 'style.css').read_text()}</style>"
+    ).replace('href="icon.svg"', f'href="{icon}"')
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<script type="importmap">{_script({"imports": places})}</script>\n'
+        f"<script>var chiplogParts = []; function chiplogTake(part) {{ chiplogParts.push(part); }}</script>\n{scripts}"
+        '<script type="module">import "stored.js"; import("main.js");</script>'
+    )
+    return page.replace('<script type="module" src="main.js"></script>', head)
+
+
+def _script(data: Any) -> str:
+    """Data inside a script: nothing in it can end the script."""
+    text = plain.encode(data).decode()
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
