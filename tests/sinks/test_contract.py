@@ -15,6 +15,7 @@ import pytest
 import chiplog
 from chiplog.core.records import Record
 from chiplog.sinks import registry
+from tests.perfetto.processor import ask
 from tests.sinks.mlflow_server import Server
 from tests.sinks.test_aim_sink import points as aim_points
 from tests.sinks.test_aim_sink import runs as aim_runs
@@ -149,6 +150,20 @@ def _tensorboard(tmp_path: Path, request: pytest.FixtureRequest) -> Case:
     return Case({}, read)
 
 
+def _perfetto(tmp_path: Path, request: pytest.FixtureRequest) -> Case:
+    """Its counters have no steps: the values in their order; an eval is an instant."""
+    query = "select c.value from counter c join track t on c.track_id = t.id where t.name = 'train/loss' order by c.ts"
+
+    def read(run: chiplog.Run) -> tuple[Points, Points]:
+        values, evals = ask(
+            run.dir / "files" / "trace-r00000.pftrace", query, "select name from slice where name like 'eval%'"
+        )
+        assert len(evals) == 1
+        return list(enumerate(row["value"] for row in values)), [(19, 2.5)]
+
+    return Case({}, read)
+
+
 def _aim(tmp_path: Path, request: pytest.FixtureRequest) -> Case:
     def read(run: chiplog.Run) -> tuple[Points, Points]:
         (found,) = aim_runs(tmp_path / "aim")
@@ -220,6 +235,7 @@ CASES: dict[str, Callable[..., Case]] = {
     "json": _json,
     "memory": _memory,
     "tensorboard": _tensorboard,
+    "perfetto": _perfetto,
     "aim": _aim,
     "mlflow": _mlflow,
     "otel": _otel,
