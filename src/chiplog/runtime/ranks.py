@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 # (rank, world size, local rank), by who sets them; the one that started this process last comes first
-# (docs/decisions/0009-the-nearest-launcher.md).
+# (docs/decisions/0010-the-nearest-launcher.md).
 _VARIABLES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),  # torchrun
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),

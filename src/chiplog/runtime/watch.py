@@ -3,7 +3,7 @@
 All works under way are asked in turn, so that one device's work is seen to end while another's goes on, and a device
 that never answers holds up nobody. How long a work of the same name took last says when to look closely; all looks
 together take about 1 % of a core. The thread never waits inside an array: one that comes back from there while the
-interpreter ends would abort the process (docs/decisions/0020-one-thread-watches-the-devices.md).
+interpreter ends would abort the process (docs/decisions/0015-one-thread-watches-the-devices.md).
 """
 
 from __future__ import annotations
