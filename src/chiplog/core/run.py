@@ -17,14 +17,12 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, TypeVar
 
-import msgspec
-
 from chiplog.core import forks, notes, records, values
 from chiplog.core.alarm import Alarm, Call
 from chiplog.core.blank import Blank
 from chiplog.core.chores import Chores
 from chiplog.core.clock import Clock
-from chiplog.core.ending import Delivery, ending
+from chiplog.core.ending import Delivery, Ending, Post, ending
 from chiplog.core.errors import UnknownSink
 from chiplog.core.files import Files
 from chiplog.core.identity import Identity
@@ -47,16 +45,6 @@ T = TypeVar("T")
 
 current: Run | None = None  # what `chiplog.log` writes to
 previous: Run | None = None  # what it was, when the current one has finished
-
-
-class Post(msgspec.Struct, frozen=True):
-    """What a run needs of the sinks' delivery."""
-
-    sinks: Mapping[str, Sink]
-    health: Callable[[], dict[str, Any]]
-    close: Callable[[float], dict[str, str]]  # seconds -> what is undelivered, by sink
-    away: Sequence[str] = ()  # the sinks that are in the relay process
-    settle: Callable[[float], bool] = lambda _: True  # seconds -> whether the sinks here have everything
 
 
 class Run:
@@ -131,8 +119,7 @@ class Run:
         self._inert = journal is None
         self._keeps = journal is not None and not isinstance(journal, Blank)
         self._inert_reason = ""
-        self._before_finish: list[Callable[[], None]] = []
-        self._at_finish: list[Callable[[], None]] = []
+        self._ending = Ending(identity, journal, keeper, self._files, self.chores)
         if not self._keeps:
             self._tracer.on = False
         forks.watch(self)
@@ -472,7 +459,12 @@ class Run:
                 return self._finished
             self._finished = Delivery(False, {})  # a call from within is answered
             try:
-                self._finished = self._finish(time.monotonic() + timeout, state, reason)
+                self._finished = self._ending.come(
+                    time.monotonic() + timeout,
+                    lambda left: self._write_end(state, reason, left),
+                    lambda: self._end("the run has finished"),
+                    self.post,
+                )
             except Exception as error:
                 self._failed("finish", error)
             except BaseException:  # a second ^C, say: nothing is waited for any more, but how it ended is written down
@@ -483,54 +475,6 @@ class Run:
                 self._let_go()
             return self._finished
 
-    def _finish(self, deadline: float, state: str, reason: str) -> Delivery:
-        def left(most: float = 5.0) -> float:
-            return max(0.1, min(most, deadline - time.monotonic()))
-
-        for call in (
-            lambda: self.chores.end_device(deadline - 1),
-            *self._before_finish,
-            lambda: self.chores.end_spans(deadline - 1),
-        ):
-            self._attempt(call)
-        undelivered: dict[str, str] = {}
-        if unkept := self._files.close(left(30.0)):
-            undelivered["files"] = f"not copied: {', '.join(unkept[:5])}"
-        journal = self._journal
-        assert journal is not None
-        closed = threading.Event()
-
-        def close() -> None:
-            """All that needs the disk. The keeper does it: nobody else may wait for one that does not answer."""
-            try:
-                journal.flush(timeout=left())
-                self._attempt(self.chores.remember)
-                self._write_end(state, reason, left())
-                if self.post is not None:
-                    undelivered.update(self.post.close(deadline - time.monotonic() - 0.2))
-            finally:
-                closed.set()
-
-        if self._keeper is None or journal.mine:
-            close()
-        else:
-            if not self._keeper.stop(left(), lambda: self._attempt(close)) and not journal.at_disk:
-                self._keeper.end()  # a callback or a device holds the keeper up
-            closed.wait(left(most=deadline))
-        self._end("the run has finished")
-        for call in self._at_finish:
-            self._attempt(call)
-        if not closed.is_set():
-            return self._unanswered(journal)
-        if journal.dropped:
-            notes.say(
-                f"{journal.dropped:,} records of run {self.id} are missing: "
-                f"{journal.trouble or 'they did not fit into memory'}; `chiplog show {self.id}` names them"
-            )
-        for sink, what in undelivered.items():
-            notes.say(f"{sink!r} is not complete: {what}; the journal has everything: {self.dir}")
-        return Delivery(not undelivered and not journal.dropped, undelivered, journal.dropped)
-
     def _write_end(self, state: str, reason: str, timeout: float) -> None:
         journal = self._journal
         assert journal is not None
@@ -539,14 +483,6 @@ class Run:
             next(self._seq), self._clock.now(), state, cut(redact_words(cut(reason)), 2000), journal.dropped
         )
         journal.close(last, timeout=timeout)
-
-    def _unanswered(self, journal: Pages) -> Delivery:
-        waiting = journal.dropped + journal.waiting
-        notes.say(
-            f"run {self.id} could not be ended: {self.dir} does not answer; {waiting:,} records are not written, "
-            "and are lost if the process ends before it does"
-        )
-        return Delivery(False, {"journal": "the disk did not answer in time"}, waiting)
 
     def __enter__(self) -> Run:
         return self
@@ -567,11 +503,11 @@ class Run:
 
     def before_finish(self, call: Callable[[], None]) -> None:
         """Call a function when the run is about to end and can still be written to."""
-        self._before_finish.append(call)
+        self._ending.before.append(call)
 
     def at_finish(self, call: Callable[[], None]) -> None:
         """Call a function when the run has ended."""
-        self._at_finish.append(call)
+        self._ending.after.append(call)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return inert, (self.identity,)
@@ -630,13 +566,6 @@ class Run:
     def _write_memory(self, state: Mapping[str, Any]) -> None:
         if self._remember is not None and self._auto is None:  # steps that we counted say nothing to the next attempt
             self._remember(state)
-
-    def _attempt(self, call: Callable[[], object]) -> None:
-        """Do one thing of several that must not keep each other from being done."""
-        try:
-            call()
-        except Exception as error:
-            notes.say(f"while run {self.id} ended: {error!r}")
 
     def _read_summary(self) -> Mapping[str, Any]:
         if self._reread is None or self._journal is None:

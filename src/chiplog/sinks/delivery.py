@@ -20,12 +20,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chiplog.core import notes
+from chiplog.core.ending import Post
 from chiplog.core.errors import Anew, Lost, Rejected
 from chiplog.core.files import make_dir
 from chiplog.core.protocols import Sink
 from chiplog.core.records import AnyRecord
 from chiplog.core.redact import redact
-from chiplog.core.run import Post
 from chiplog.core.texts import words
 from chiplog.sinks.lease import Lease
 from chiplog.sinks.wrappers import native

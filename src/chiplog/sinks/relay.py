@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from chiplog.core import children, notes
+from chiplog.core.ending import Post
 from chiplog.core.files import make_dir
-from chiplog.core.run import Post
 from chiplog.sinks.delivery import enrol
 from chiplog.sinks.sync import Health, Sync
 from chiplog.store import layout, process
