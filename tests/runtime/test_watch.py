@@ -46,8 +46,31 @@ def until(true: Callable[[], object]) -> None:
         time.sleep(0.001)
 
 
+_others: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _know_others() -> None:
+    """A thread of another test may still have a moment to live."""
+    _others.clear()
+    _others.update(threading.enumerate())
+
+
 def watchers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "chiplog-devices"]
+    return [one for one in threading.enumerate() if one.name == "chiplog-devices" and one not in _others]
+
+
+def test_a_watcher_without_work_ends(run: chiplog.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread is kept for a run that traces no more; the next work has one again."""
+    monkeypatch.setattr("chiplog.runtime.watch.IDLE", 0.05)
+    for _ in range(2):
+        event = Event()
+        with run.span("work", devices="tpu0") as span:
+            span.async_end(event)
+        assert len(watchers()) == 1
+        event.passed = True
+        until(lambda: not watchers())
+    assert len(run.spans().device()) == 2
 
 
 def test_a_device_span_lasts_until_its_arrays_are_there(run: chiplog.Run) -> None:

@@ -166,6 +166,7 @@ def test_it_can_be_read_while_the_run_is_live(tmp_path: Path) -> None:
     folder = run.dir / "files" / "tensorboard"
     for step in range(3):
         run.log({"loss": float(step)}, step=step)
+        wait_for(lambda: any(folder.glob("*")), 20)  # TensorBoard takes a folder that is not there for deleted
         wait_for(lambda: len(points(folder, "loss")) == step + 1, 20)  # noqa: B023
     run.finish()
 

@@ -40,6 +40,7 @@ class Chores:
         self._waiting, self._memory, self._remember = waiting, memory, remember
         self._times: Times | None = None
         self._remembered = 0.0
+        self.at_disk = False  # writing down what is to be remembered, on a disk that may not answer
 
     def tend(self) -> float:
         """All that is due; seconds until something is again."""
@@ -98,4 +99,8 @@ class Chores:
     def remember(self) -> None:
         """Write down what stages and rules know, for the next attempt."""
         if self._remember is not None and self._memory:
-            self._remember(self._memory.state(self._tracer.step))
+            self.at_disk = True
+            try:
+                self._remember(self._memory.state(self._tracer.step))
+            finally:
+                self.at_disk = False

@@ -92,7 +92,8 @@ class Ending:
         if self._keeper is None or journal.mine:
             close()
         else:
-            if not self._keeper.stop(left(), lambda: self._attempt(close)) and not journal.at_disk:
+            done = self._keeper.stop(left(), lambda: self._attempt(close))
+            if not done and not journal.at_disk and not self._chores.at_disk:
                 self._keeper.end()  # a callback or a device holds the keeper up
             closed.wait(left(most=deadline))
         end()

@@ -28,6 +28,7 @@ NEXT = 32  # works of a device that are looked at: it does about one after anoth
 SHARE = 100  # times what the looks cost may pass
 SAVED = 2_000_000  # ns of looks that may be saved up
 NAMES = 10_000  # whose last length is remembered
+IDLE = 5.0  # s without any work after which the thread ends
 
 
 class Watch:
@@ -103,7 +104,7 @@ class Watch:
             try:
                 told = self._bell.get(timeout=self._pause())
             except Empty:
-                told = True
+                told = False
             if self._thread is not me:
                 self._bell.put(told)  # it was meant for the one that came instead
                 break
@@ -127,13 +128,13 @@ class Watch:
         if self._works:  # one has come in between
             self._start(None)
 
-    def _pause(self) -> float | None:
-        """Seconds until the next look, by the next work of every device; None: until there is one."""
+    def _pause(self) -> float:
+        """Seconds until the next look, by the next work of every device."""
         now = monotonic_ns()
         with self._lock:
             heads = [(name, next(iter(queue.values()))) for name, queue in self._queues.items()]
         if not heads:
-            return None
+            return IDLE
         due = min(self._due(now - work.span.start, self._lengths.get((work.span.name, name))) for name, work in heads)
         return max(due, SOONEST, min((self._cost - self._saved) * SHARE, LATEST)) / 1e9
 

@@ -10,6 +10,8 @@ import msgspec
 
 from chiplog.store import layout
 
+BUFFER = 1 << 16  # given, or Python asks the file system whether it is a terminal
+
 
 class Manifest(msgspec.Struct, omit_defaults=True):
     project: str = ""
@@ -39,7 +41,7 @@ def write_whole(path: Path, data: bytes) -> None:
     aside = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(fd, "wb") as file:
+        with os.fdopen(fd, "wb", BUFFER) as file:
             file.write(data)
         aside.replace(path)
     except BaseException:
