@@ -151,7 +151,8 @@ class Board:
         sort = ("newest first", "by name", "by loss", "by step")[self._sort]
         searched = f", search: {clean(self._find['list'])}" if self._find["list"] else ""
         shown = f"{len(found)} of {total}" if len(found) != total else str(total)
-        title = f"chiplog  {shown} runs, {sort}{searched}, under {clean(str(self._catalog.root))}"
+        shown += " run" if total == 1 else " runs"
+        title = f"chiplog  {shown}, {sort}{searched}, under {clean(str(self._catalog.root))}"
         if not rows:
             return [title, "", "no run matches" if total else "no runs here yet; `chiplog demo` makes one"]
         head = ("", "state", "name", "project", "started", "ran", "step", "loss")
