@@ -79,7 +79,7 @@ def test_a_person_looks_at_a_run_and_leaves(tmp_path: Path) -> None:
     terminal.press(b"3")
     terminal.wait("highest: rank 2")
     terminal.press(b"\x1b")
-    terminal.wait("1 runs, newest first")
+    terminal.wait("1 run, newest first")
     terminal.press(b"q")
     assert terminal.close() == 0
     assert b"\x1b[?1049h" in terminal.raw
