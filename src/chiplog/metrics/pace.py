@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,17 +27,12 @@ class Slowdown:
 
     def __init__(self, watch: Watch | None = None) -> None:
         self._watch = watch or Watch(SPEEDS)
-        self._paces: dict[str, _Pace] = {}
+        self._paces: defaultdict[str, _Pace] = defaultdict(_Pace)
 
     def __call__(self, row: Row, step: int | float) -> Finding | None:
         found = None
-        for name in self._watch.look(row):
-            value = row.get(name)
-            if value is None or value - value != 0:
-                continue
-            pace = self._paces.get(name)
-            if pace is None:
-                pace = self._paces[name] = _Pace()
+        for name, value in self._watch.finite(row):
+            pace = self._paces[name]
             pace.values.append(value)
             if len(pace.values) >= BUCKET and pace.turn():
                 found = found or Finding(

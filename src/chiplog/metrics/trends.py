@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -40,17 +40,12 @@ class Trend:
 
     def __init__(self, watch: Watch | None = None) -> None:
         self._watch = watch or Watch(LOSSES)
-        self._courses: dict[str, _Course] = {}
+        self._courses: defaultdict[str, _Course] = defaultdict(_Course)
 
     def __call__(self, row: Row, step: int | float) -> Finding | None:
         found = None
-        for name in self._watch.look(row):
-            value = row.get(name)
-            if value is None or value - value != 0:
-                continue
-            course = self._courses.get(name)
-            if course is None:
-                course = self._courses[name] = _Course()
+        for name, value in self._watch.finite(row):
+            course = self._courses[name]
             if course.add(value):
                 found = found or _finding(name, course, step)
         return found
