@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chiplog.core import records
-from chiplog.metrics.waterfall import waterfall
+from chiplog.metrics import timing
 from chiplog.store import layout, state
 from chiplog.store.catalog import Entry
 from chiplog.store.cursors import cursors
@@ -125,15 +125,12 @@ def ranks(stored: Stored, name: str) -> dict[str, Any]:
 def trace(stored: Stored) -> dict[str, Any]:
     """Where the time went: by name over the whole run, and by step for the newest steps."""
     spans = stored.spans()
-    inside: dict[tuple[int, int], int] = {}
-    for span in spans:
-        if span.parent:
-            inside[span.rank, span.parent] = inside.get((span.rank, span.parent), 0) + span.duration
+    owned = timing.own_times(spans)
     names: dict[str, list[int]] = {}
     owns: dict[str, int] = {}
     steps: dict[float, dict[str, int]] = {}
     for span in spans:
-        own = max(0, span.duration - inside.get((span.rank, span.id), 0))
+        own = owned[span.key]
         names.setdefault(span.name, []).append(span.duration)
         owns[span.name] = owns.get(span.name, 0) + own
         if span.step is not None:
@@ -160,24 +157,13 @@ def trace(stored: Stored) -> dict[str, Any]:
 def goodput(stored: Stored) -> dict[str, Any]:
     """Where the time of all attempts went, and that of a usual step of late."""
     ledger = stored.goodput()
-    usual = {name: _usual(stored, f"train/{name}") for name in ("step_time_sec", "mfu", "data_time_sec")}
-    step, mfu = usual["step_time_sec"], usual["mfu"]
-    parts = []
-    if step is not None and (mfu is not None or usual["data_time_sec"] is not None):
-        parts = waterfall(step, compute=None if mfu is None else mfu * step, data=usual["data_time_sec"])
+    parts = stored.step_parts()
     return {
         "share": ledger.goodput,
         "wall": ledger.wall,
         "seconds": {kind: spent for kind, spent in ledger.seconds.items() if spent > 0},
-        "step": [part._asdict() for part in parts],
+        "step": [part._asdict() for part in parts] if len(parts) > 1 else [],
     }
-
-
-def _usual(stored: Stored, name: str) -> float | None:
-    """The median of the last hundred values."""
-    values = stored.places(name)[1][-100:]
-    values = values[np.isfinite(values)]
-    return float(np.median(values)) if len(values) else None
 
 
 def open_file(run: Path, file: records.File) -> tuple[int, int] | None:
