@@ -71,13 +71,14 @@ class Journal:
 
     def append(self, record: Record) -> None:
         """Keep a record: on disk when this returns, or in the tail while the disk is slow, full or relaxed."""
-        if not self._direct:
+        if self._direct:
+            self._put(record)
+        else:
             self._defer(record)
-            return
-        self._put(line_of(record))
 
-    def _put(self, line: bytes) -> None:
-        """Write a line from the caller's thread; hand over to the keeper when the disk refuses or is slow."""
+    def _put(self, record: Record) -> None:
+        """Write a record from the caller's thread; hand over to the keeper when the disk refuses or is slow."""
+        line = line_of(record)
         before = time.monotonic_ns()
         try:
             written = self._write_through(line) if self._sync_each else os.write(self._fd, line)
@@ -213,7 +214,7 @@ class Journal:
         if alive and not self._closed and not isinstance(item, bytes):
             self._wake()
             before = time.monotonic()
-            self._put(line_of(item))
+            self._put(item)
             if not self._failing and time.monotonic() - before < STALLED:
                 self._took = time.monotonic()
         else:
