@@ -43,6 +43,8 @@ def forget() -> None:
 
 def clean(text: str) -> str:
     """Run-derived text for a terminal: control characters, bidi controls and lone surrogates as visible escapes."""
+    if text.isprintable():  # none of those; compiling the pattern takes a millisecond, in every forked child anew
+        return text
     return _CONTROL.compiled.sub(
         lambda match: f"\\x{ord(match[0]):02x}" if ord(match[0]) < 256 else f"\\u{ord(match[0]):04x}", text
     )
