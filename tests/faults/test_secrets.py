@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from .harness import trainer
+from .harness import Trainer, trainer
 
 # Made up for this test; none of them opens anything.
 LETTERS = "AbCdEfGhIjKlMnOpQrStUvWxYz012345"
@@ -141,13 +144,13 @@ def said(path: Path) -> bytes:
     return data
 
 
-def test_no_secret_is_written_into_a_run(tmp_path: Path) -> None:
-    """43 planted secrets, where they usually come from: none is in any file of the run, in any export or on a screen."""
-    assert len(SECRETS) >= 40
+@contextmanager
+def leaky(folder: Path) -> Iterator[Trainer]:
+    """A run that has met all the secrets, and died of the last ones."""
     remote = f"https://me:{SECRETS['git remote']}@host/repository.git"
     for git in (["init"], ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "--allow-empty", "-m", "x"],
                 ["remote", "add", "origin", remote]):  # fmt: skip
-        subprocess.run(["git", "-C", str(tmp_path), *git], check=True, capture_output=True)
+        subprocess.run(["git", "-C", str(folder), *git], check=True, capture_output=True)
     words = (
         f"--api-key={SECRETS['argv flag']}",
         "--password",
@@ -163,30 +166,96 @@ def test_no_secret_is_written_into_a_run(tmp_path: Path) -> None:
         "NCCL_PROXY": f"http://me:{SECRETS['environment kept']}@host",
         "NCCL_DEBUG": "kept",
     }
-    with trainer(tmp_path, TRAIN.format(secrets=SECRETS, kept=KEPT), *words, env=environ) as leaky:
-        assert leaky.wait() == 1
-        assert "ConnectionError" in leaky.said
-        seen = {str(path.relative_to(leaky.run)): said(path) for path in leaky.run.rglob("*") if path.is_file()}
+    with trainer(folder, TRAIN.format(secrets=SECRETS, kept=KEPT), *words, env=environ) as process:
+        assert process.wait() == 1
+        assert "ConnectionError" in process.said
+        yield process
+
+
+def leaks(seen: Mapping[str, bytes]) -> list[tuple[str, str]]:
+    """Which secret is where."""
+    assert len(SECRETS) >= 40
+    return [
+        (what, name)
+        for what, secret in SECRETS.items()
+        for name, data in seen.items()
+        if secret.removeprefix("Bearer ").encode() in data
+    ]
+
+
+def test_no_secret_is_written_into_a_run(tmp_path: Path) -> None:
+    """43 planted secrets, where they usually come from: none is in any file of the run, in any export or on a screen."""
+    with leaky(tmp_path) as process:
+        seen = {str(path.relative_to(process.run)): said(path) for path in process.run.rglob("*") if path.is_file()}
         assert {Path(name).suffix for name in seen} >= {".jsonl", ".json", ".csv"}
-        run = str(leaky.run)
         for verb in (["compact"], ["show"], ["cat"], ["doctor"], *(["export", "--to", to] for to in ("csv", "json", "parquet"))):  # fmt: skip
-            done = subprocess.run(
-                [sys.executable, "-m", "chiplog", *verb, run], capture_output=True, check=False, cwd=tmp_path
-            )
-            assert done.returncode in (0, 1), done.stderr
-            seen[" ".join(verb)] = done.stdout + done.stderr
-    for path in (*leaky.run.rglob("*.parquet"), *tmp_path.glob("run.*"), tmp_path / "console.txt"):
+            seen[" ".join(verb)] = chiplog_says(tmp_path, *verb, str(process.run))
+    for path in (*process.run.rglob("*.parquet"), *tmp_path.glob("run.*"), tmp_path / "console.txt"):
         seen[path.name] = said(path)
     assert {"run.csv", "run.json", "run.parquet"} <= seen.keys()
     assert len([name for name in seen if name.endswith(".parquet")]) == 5
-    for what, secret in SECRETS.items():
-        value = secret.removeprefix("Bearer ").encode()
-        assert not [name for name, data in seen.items() if value in data], what
+    assert not leaks(seen)
     for kept in (b"[redacted]", b"--tokenizer=llama", b"NCCL_DEBUG", b"hf_datasets"):
         assert kept in seen["run.json"]
     journal = b"".join(data for name, data in seen.items() if name.startswith("journal/"))
     for kept in (b"it was [redacted]", b"kept because it is data", b'"token":"the"', b"repository.git", b"trouble at"):
         assert kept in journal, kept
+
+
+def test_no_secret_is_in_a_view_of_a_run(tmp_path: Path) -> None:
+    """The same run as a report, a comparison, a trace, a page that opens from disk, and on the screen of `watch`."""
+    with leaky(tmp_path) as process:
+        run, there = str(process.run), tmp_path / "views"
+        there.mkdir()
+        seen = {
+            verb[0]: chiplog_says(tmp_path, *verb)
+            for verb in (
+                ["report", run, "-o", str(there / "report")],
+                ["compare", run, run],
+                ["trace", run, "-o", str(there / "trace.pftrace")],
+                ["ui", str(process.run.parent.parent), "--export", str(there / "page")],
+                ["watch", run, "--once"],
+                ["plot", run, "loss"],
+            )
+        }
+    files = {str(path.relative_to(there)): said(path) for path in there.rglob("*") if path.is_file()}
+    assert {Path(name).suffix for name in files} >= {".md", ".html", ".png", ".pftrace", ".js"}
+    assert b"trouble at" in files["report/report.html"]
+    assert not leaks(seen | files)
+
+
+def test_no_secret_reaches_a_service(tmp_path: Path) -> None:
+    """The same run brought to five services: none of their files has one."""
+    there = tmp_path / "services"
+    there.mkdir()
+    environ = {
+        "HOME": str(there),
+        "WANDB_MODE": "offline",
+        "WANDB_DIR": str(there),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{there}/mlflow.db",
+        "AIM_REPO": str(there),
+        "TRACKIO_DIR": str(there / "trackio"),
+    }
+    with leaky(tmp_path) as process:
+        for sink in ("tensorboard", "wandb", "mlflow", "aim", "trackio"):
+            words = chiplog_says(there, "sync", str(process.run), "--to", sink, env=environ)
+            assert b"complete" in words or b"delivered" in words or b"up to date" in words, words
+        files = {str(path): said(path) for path in (*there.rglob("*"), *process.run.rglob("*")) if path.is_file()}
+    for mark in (".tfevents", ".wandb", "mlflow.db", "/.aim/", "/trackio/"):
+        assert any(b"[redacted]" in data for name, data in files.items() if mark in name), mark
+    assert not leaks(files)
+
+
+def chiplog_says(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> bytes:
+    done = subprocess.run(
+        [sys.executable, "-m", "chiplog", *words],
+        capture_output=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, **(env or {})},
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout + done.stderr
 
 
 def test_what_only_looks_like_a_secret_stays(tmp_path: Path) -> None:

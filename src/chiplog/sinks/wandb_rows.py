@@ -6,6 +6,7 @@ import base64
 import html
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -102,12 +103,13 @@ def piece(record: Table) -> tuple[list[str], list[list[Any]]]:
 
 
 def picture(record: File, run: Path) -> Any:
-    """W&B's image; without Pillow, which that needs, a page that holds it."""
+    """W&B's image; without Pillow, which that needs, or with bytes that it does not know, a page that holds it."""
     path, caption = run / record.path, sayable(record.caption) or None
     if not path.is_file():
         return _page(f"<p>{html.escape(record.path)} is not there</p>")
     if find_spec("PIL") is not None:
-        return wandb.Image(str(path), caption=caption)
+        with suppress(OSError):
+            return wandb.Image(str(path), caption=caption)
     data = base64.b64encode(path.read_bytes()).decode()
     return _page(f"<img src='data:{record.media};base64,{data}'><p>{html.escape(caption or '')}</p>")
 
