@@ -7,8 +7,6 @@ ask for it, so that `import chiplog` is quick (docs/decisions/0003-imports.md).
 from __future__ import annotations
 
 import os
-import sys
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,10 +23,9 @@ from chiplog.core.protocols import Probe, Rule, Sink, Stage, Times
 from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
-from chiplog.runtime import exits, metering
+from chiplog.runtime import compaction, exits, introduction, metering
 from chiplog.runtime import ranks as ranks_
 from chiplog.store import baselines, disks, journal, layout, manifest, process
-from chiplog.store.manifest import Manifest
 from chiplog.version import VERSION
 
 if TYPE_CHECKING:
@@ -37,9 +34,6 @@ if TYPE_CHECKING:
     from chiplog.store.reader import Stored
 
 T = TypeVar("T")
-
-ENVIRONMENT = 2.0  # s that the end of a short run waits for git and the like
-COMPACT_FROM = 1 << 20  # bytes of journal from which `finish` has them compacted
 
 
 def init(
@@ -195,40 +189,14 @@ def make(
             "value for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them with a "
             "scheduler that says which job this is"
         )
-    root = Path(chosen.dir).expanduser().absolute()
-    path = root / layout.check_slug("project", project) / layout.check_slug("id", run_id)
-    if chosen.mode != "disabled":
-        disks.reach(path)
-    identity = Identity(
-        project,
-        run_id,
-        path,
-        redact_text(chosen.name or manifest.load(path).name),
-        launch,
-        tuple(map(redact_text, chosen.tags)),
-        *mine[:2],
-        0,
-        redact(config),
-        str(Path.cwd()),
-        _script(),
-    )
+    identity = _identity(chosen, project, run_id, launch, mine, config)
     reduce = meeting.reduce(mine) if meeting is not None else None
     stages = [*_default_stages(chosen), *stages, *([reduce] if reduce is not None else [])]
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
         if reduce is None:
             return run.inert(identity, config, reason="")
         return _take_part(identity, chosen, stages, reduce, _open_probes(chosen, environ))
-    existed = disks.patiently(path, (path / layout.JOURNAL).is_dir)
-    # With journals on all ranks, another rank may have made the directory a moment ago.
-    before = existed and any(segment.rank == mine.rank for segment in layout.segments(path))
-    if before and chosen.resume == "never":
-        raise RunExists(f"run {project}/{run_id} is there already, and resume='never': {path}")
-    if not existed and chosen.resume == "must":
-        raise RunNotFound(f"there is no run {project}/{run_id} in {root} to go on with, and resume='must'")
-    if before and chosen.resume is None and mine.rank == 0:
-        notes.say(f"run {project}/{run_id} is there already; this is a new attempt of it")
-    if not existed and chosen.resume not in (None, "never"):
-        notes.say(f"there is no run {project}/{run_id} in {root}; it begins anew under that id")
+    _check_resume(chosen, identity)
     sinks, services = _open_sinks(chosen, objects, identity, environ) if mine.rank == 0 else ({}, {})
     probes = [*_open_probes(chosen, environ), *probes]
     made = _open(
@@ -240,7 +208,7 @@ def make(
         rules=[*_default_rules(chosen), *rules],
     )
     if mine.rank == 0:
-        _introduce(made, environ)
+        introduction.introduce(made, environ)
     if services:
         _relay(made, services, environ)
     if reduce is not None:
@@ -248,6 +216,45 @@ def make(
     for probe in probes:
         _sample(made, probe, reduce)
     return made
+
+
+def _identity(
+    chosen: Settings, project: str, run_id: str, launch: str, mine: ranks_.Ranks, config: Mapping[str, Any]
+) -> Identity:
+    """What the run is called everywhere, when its place can be reached; a resumed one keeps its name."""
+    root = Path(chosen.dir).expanduser().absolute()
+    path = root / layout.check_slug("project", project) / layout.check_slug("id", run_id)
+    if chosen.mode != "disabled":
+        disks.reach(path)
+    return Identity(
+        project,
+        run_id,
+        path,
+        redact_text(chosen.name or manifest.load(path).name),
+        launch,
+        tuple(map(redact_text, chosen.tags)),
+        *mine[:2],
+        0,
+        redact(config),
+        str(Path.cwd()),
+        introduction.script(),
+    )
+
+
+def _check_resume(chosen: Settings, identity: Identity) -> None:
+    """Refuse to go on with a run, or to begin one, against what `resume` says; and say which of both it is."""
+    path, which = identity.dir, f"{identity.project}/{identity.id}"
+    existed = disks.patiently(path, (path / layout.JOURNAL).is_dir)
+    # With journals on all ranks, another rank may have made the directory a moment ago.
+    before = existed and any(segment.rank == identity.rank for segment in layout.segments(path))
+    if before and chosen.resume == "never":
+        raise RunExists(f"run {which} is there already, and resume='never': {path}")
+    if not existed and chosen.resume == "must":
+        raise RunNotFound(f"there is no run {which} in {path.parent.parent} to go on with, and resume='must'")
+    if before and chosen.resume is None and identity.rank == 0:
+        notes.say(f"run {which} is there already; this is a new attempt of it")
+    if not existed and chosen.resume not in (None, "never"):
+        notes.say(f"there is no run {which} in {path.parent.parent}; it begins anew under that id")
 
 
 def _open_probes(chosen: Settings, environ: Mapping[str, str]) -> list[Probe]:
@@ -461,74 +468,8 @@ def _open(
     keeper.add(made.chores.tend)
     keeper.start()
     if chosen.compact and identity.rank == 0:
-        made.at_finish(lambda: _compact(path) if pages.settled else None)
+        made.at_finish(lambda: compaction.compact_beside(path, os.environ) if pages.settled else None)
     if chosen.on_signal == "flush":
         exits.flush_on_signal(made)
     exits.finish_at_exit(made)
     return made
-
-
-def _introduce(made: Run, environ: Mapping[str, str]) -> None:
-    """Write down what the run is: the config at once, the environment when it has been gathered."""
-    identity = made.identity
-    config = identity.config
-    argv = list(sys.orig_argv)
-    old = manifest.load(identity.dir)
-    about = Manifest(
-        identity.project,
-        identity.id,
-        identity.name,
-        old.created or made.now(),
-        identity.tags or old.tags,
-        {**old.config, **config},
-        {**old.environment, "cwd": identity.cwd, "script": identity.script},
-    )
-    _save(identity.dir, about)
-    made.write(records.Event, name="config", data=config)
-    # Imported here and not in the thread: a child forked while a thread imports could never import the same module.
-    from chiplog.runtime.environment import gather
-
-    def look() -> None:
-        about.environment = {**gather(environ, argv, Path(identity.cwd)), "script": identity.script}
-        if not made.inert:
-            made.write(records.Event, name="environment", data=about.environment)
-        _save(identity.dir, about)
-
-    thread = threading.Thread(target=look, name="chiplog-environment", daemon=True)
-    thread.start()
-    made.before_finish(lambda: thread.join(ENVIRONMENT))
-
-
-def _script() -> str:
-    """The file that Python was started with."""
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    return str(Path(file).absolute()) if file else ""
-
-
-def _save(path: Path, about: Manifest) -> None:
-    try:
-        manifest.save(path, about)
-    except OSError as error:
-        notes.once(
-            f"manifest {path}",
-            f"cannot write {path / layout.IDENTITY}: {error.strerror}; the journal has it too",
-        )
-
-
-def _compact(path: Path) -> None:
-    """Start the compaction of a finished run in a process of its own, when there is enough to compact."""
-    from importlib.util import find_spec
-
-    size = sum(_size(path / layout.JOURNAL / segment.filename) for segment in layout.segments(path))
-    if size < COMPACT_FROM or find_spec("pyarrow") is None or find_spec("numpy") is None:
-        return
-    from chiplog.core import children
-
-    children.start("chiplog", "compact", "--quiet", str(path), environ=os.environ)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
