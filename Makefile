@@ -33,9 +33,9 @@ clean:
 # The page's modules are served as they are written; TypeScript only checks them, in tests/views/web/test_types.py, with the
 # tsc of Debian's node-typescript. Neither installing nor running needs node.
 # On CI the Debian packages that some tests need are installed first, and then no test may be skipped.
-.venv/dev.stamp: pyproject.toml | .venv/bin/python
+.venv/dev.stamp: pyproject.toml constraints.txt | .venv/bin/python
 ifeq ($(CI),true)
 	.ci/packages
 endif
-	$(PIP) -e '.[dev]'
+	$(PIP) -c constraints.txt -e '.[dev]'
 	touch $@ .venv/demo.stamp
