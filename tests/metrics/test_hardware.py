@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from chiplog.metrics import hardware
+from chiplog.metrics.datasheets import SHEETS
 from chiplog.metrics.hardware import Accelerator
+
+PAGE = Path(__file__).parents[2] / "docs" / "hardware.md"
 
 
 @pytest.mark.parametrize(
@@ -115,3 +120,83 @@ def test_every_entry_finds_itself_and_no_figure_is_one_with_sparsity() -> None:
             assert peaks["bf16"] == pytest.approx(2 * peaks["tf32"], rel=0.05), accelerator
         if {"fp16", "fp8"} <= peaks.keys():
             assert peaks["fp8"] == pytest.approx(2 * peaks["fp16"], rel=0.05), accelerator
+
+
+# Multiprocessors, compute units, Xe cores or matrix units; what one does in a clock, in dense fp16 or bf16 with 32-bit
+# accumulation; and the clock in GHz, boosted.
+@pytest.mark.parametrize(
+    ("name", "units", "operations", "clock"),
+    [
+        ("V100 SXM", 80, 1024, 1.53),
+        ("V100S", 80, 1024, 1.597),
+        ("T4", 40, 1024, 1.59),
+        ("TITAN RTX", 72, 1024, 1.77),
+        ("RTX 2080 Ti", 68, 512, 1.545),
+        ("A100 SXM 80GB", 108, 2048, 1.41),
+        ("A30", 56, 2048, 1.44),
+        ("A40", 84, 1024, 1.74),
+        ("A10", 72, 1024, 1.695),
+        ("RTX A6000", 84, 1024, 1.80),
+        ("RTX A5000", 64, 1024, 1.695),
+        ("RTX 3090 Ti", 84, 512, 1.86),
+        ("RTX 3090", 82, 512, 1.695),
+        ("RTX 3080 Ti", 80, 512, 1.665),
+        ("RTX 3080", 68, 512, 1.71),
+        ("RTX 3070 Ti", 48, 512, 1.77),
+        ("RTX 3070", 46, 512, 1.725),
+        ("RTX 3060 Ti", 38, 512, 1.665),
+        ("RTX 3060", 28, 512, 1.777),
+        ("H100 SXM", 132, 4096, 1.83),
+        ("H100 PCIe", 114, 4096, 1.62),
+        ("L40", 142, 512, 2.49),
+        ("L4", 58, 1024, 2.04),
+        ("RTX 6000 Ada", 142, 1024, 2.505),
+        ("RTX 4090", 128, 512, 2.52),
+        ("RTX 4090 D", 114, 512, 2.52),
+        ("RTX 4080 SUPER", 80, 512, 2.55),
+        ("RTX 4080", 76, 512, 2.505),
+        ("RTX 4070 Ti SUPER", 66, 512, 2.61),
+        ("RTX 4070 Ti", 60, 512, 2.61),
+        ("RTX 4070 SUPER", 56, 512, 2.475),
+        ("RTX 4070", 46, 512, 2.475),
+        ("RTX 4060 Ti", 34, 512, 2.535),
+        ("RTX 4060", 24, 512, 2.46),
+        ("RTX PRO 6000 Blackwell Workstation", 188, 1024, 2.617),
+        ("RTX PRO 6000 Blackwell Max-Q", 188, 1024, 2.28),
+        ("RTX 5090", 170, 512, 2.407),
+        ("RTX 5080", 84, 512, 2.617),
+        ("RTX 5070 Ti", 70, 512, 2.452),
+        ("RTX 5070", 48, 512, 2.512),
+        ("RTX 5060 Ti", 36, 512, 2.572),
+        ("RTX 5060", 30, 512, 2.497),
+        ("MI100", 120, 1024, 1.502),
+        ("MI210", 104, 1024, 1.7),
+        ("MI250", 104, 1024, 1.7),
+        ("MI250X", 110, 1024, 1.7),
+        ("MI300A", 228, 2048, 2.1),
+        ("MI300X", 304, 2048, 2.1),
+        ("MI325X", 304, 2048, 2.1),
+        ("MI350X", 256, 4096, 2.2),
+        ("MI355X", 256, 4096, 2.4),
+        ("Intel(R) Data Center GPU Max 1550", 128, 4096, 1.6),
+        ("Intel(R) Data Center GPU Max 1100", 56, 4096, 1.55),
+        ("TPU v3", 2, 2 * 128**2, 0.94),
+        ("TPU v4", 8, 2 * 128**2, 1.05),
+        ("TPU v5e", 4, 2 * 128**2, 1.5),
+        ("TPU v5p", 8, 2 * 128**2, 1.75),
+    ],
+)
+def test_a_peak_is_what_the_units_can_do_in_a_second(name: str, units: int, operations: int, clock: float) -> None:
+    """Units, operations a clock and clock, times each other: what is printed as a peak, within 1 %."""
+    found = hardware.lookup(name)
+    assert found is not None
+    assert (found.fp16 or found.bf16) == pytest.approx(units * operations * clock / 1e3, rel=0.01)
+
+
+def test_every_device_says_where_its_figures_are_from() -> None:
+    """The docs have the document, with the devices it is the source of beside it."""
+    lines = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    listed = {source.removeprefix("| ").removeprefix("[").partition("](")[0]: names for source, names, *_ in lines}
+    for _, accelerator in hardware._entries():
+        assert accelerator.name in listed[accelerator.source].split(", "), accelerator
+    assert set(SHEETS) <= set(listed)
