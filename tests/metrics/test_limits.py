@@ -56,6 +56,14 @@ def test_a_throttled_gpu_is_told_once_until_it_runs_free() -> None:
     assert [finding is not None for finding in found] == [False, True, False, True, False, True]
 
 
+def test_a_sample_that_does_not_say_is_no_end_of_throttling() -> None:
+    """Some probes say it once a second, whatever they are asked in between."""
+    rule = Throttled()
+    assert rule.event({"id": 0, "throttle": "power cap"}, 1) is not None
+    assert rule.event({"id": 0, "clock": 1500}, 2) is None
+    assert rule.event({"id": 0, "throttle": "power cap"}, 3) is None
+
+
 @pytest.mark.parametrize("reason", ["", "idle", "no cap", "not supported"])
 def test_a_gpu_that_is_not_held_down_is_not_throttled(reason: str) -> None:
     """Whatever a logger calls it; and after it, a reason is news again."""

@@ -111,7 +111,10 @@ class Throttled:
         return None
 
     def event(self, data: Mapping[str, Any], step: int | float) -> Finding | None:
-        gpu, reason = data.get("id", 0), data.get("throttle") or data.get("throttle_reason") or ""
+        said = data.get("throttle", data.get("throttle_reason"))
+        if said is None:
+            return None  # not every sample says it
+        gpu, reason = data.get("id", 0), str(said)
         before = self._reasons.get(gpu, "")
         self._reasons[gpu] = reason
         if reason in _NO_REASON:
