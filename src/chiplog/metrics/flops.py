@@ -274,7 +274,7 @@ def _expert_width(config: Any, found: Mapping[str, Any]) -> int | None:
     share = _get(config, "moe_expert_ffn_multiplier")
     if said is not None or share in (None, 1) or "ffn" not in found:
         return said
-    return 16 * ceil(found["ffn"] * share / 16)
+    return 16 * ceil(float(found["ffn"] * share) / 16)
 
 
 def _window(config: Any, found: Mapping[str, Any]) -> dict[str, Any]:
