@@ -15,7 +15,7 @@ import pytest
 import chiplog
 from chiplog.frontends.surogate import GPUUtilInfo, training_logger_context
 from chiplog.frontends.surogate.context import backends, load, log_file, options
-from tests.frontends.test_surogate import STEP, read
+from tests.frontends.surogate_logs import STEP, read
 from tests.sinks.test_aim_sink import points, runs
 from tests.sinks.test_wandb_sink import environ
 from tests.sinks.wandb_server import Server

@@ -14,7 +14,7 @@ import pytest
 import chiplog
 from chiplog.frontends.surogate import GPUUtilInfo, LogVerbosity, TrainingRunLogger
 from chiplog.metrics import allocator
-from tests.frontends.test_surogate import read
+from tests.frontends.surogate_logs import read
 
 SPACES = re.compile(r" +")
 WHEN = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$")
