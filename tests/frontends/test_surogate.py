@@ -83,6 +83,17 @@ def test_two_loggers_and_a_run_of_ones_own(tmp_path):
     assert chiplog.read(own.dir).series("loss").values.tolist() == [1.0]
 
 
+def test_every_number_of_a_step_may_be_named(logger, tmp_path):
+    """As by its place, in all three calls."""
+    row = dict(zip(("epoch", "step_tokens", "duration_ms", "norm", "loss", "lr"), STEP, strict=True))
+    logger.log_step_kd(step=1, **row, kd_loss=0.5)
+    logger.log_step_moe(2, *STEP, 0.1, moe_z_loss=0.2, moe_load_imbalance=1.5)
+    logger.flush()
+    kd, moe = read(tmp_path / "log.json")
+    assert (kd["step"], kd["loss"], kd["kd_loss"]) == (1, STEP[4], 0.5)
+    assert list(moe)[-3:] == ["moe_aux_loss", "moe_z_loss", "moe_load_imbalance"] and moe["moe_z_loss"] == 0.2
+
+
 def test_values_of_any_library(logger, tmp_path):
     """Numpy and torch scalars are the numbers that they are."""
     import numpy
@@ -116,6 +127,8 @@ def test_a_gpu_info_has_these_fields():
 @pytest.mark.parametrize(("call", "words"), [
     (lambda made: made.log_moe_stats(1, *range(11)), "there are 10 numbers of a router, not 11"),
     (lambda made: made.log_step(1, 2), "missing 5 required positional arguments"),
+    (lambda made: made.log_step_moe(1, 2), "missing 5 required positional arguments"),
+    (lambda made: made.log_step_kd(1, *STEP, 0.5, 0.5), "a step has 7 numbers, then at most kd_loss; here are 9"),
     (lambda made: made.log_step("a", None, None, "x", [], {}, object()), "a step is a number, not 'a'"),
     (lambda made: made.log_gpu_state(1, 0, None), None),
     (lambda made: made.log_allocator({"weights": 5}), "AttributeError"),
