@@ -193,6 +193,84 @@ def test_a_peak_is_what_the_units_can_do_in_a_second(name: str, units: int, oper
     assert (found.fp16 or found.bf16) == pytest.approx(units * operations * clock / 1e3, rel=0.01)
 
 
+# What the original of the Surogate front end has for a device, by its exact name: tf32, bf16, fp16, fp8, fp4.
+SUROGATE = [
+    ("NVIDIA A100-PCIE-40GB", 156.0, 312.0, 312.0, None, None),
+    ("NVIDIA A100-PCIE-80GB", 156.0, 312.0, 312.0, None, None),
+    ("NVIDIA A100-SXM4-40GB", 156.0, 312.0, 312.0, None, None),
+    ("NVIDIA A100-SXM4-80GB", 156.0, 312.0, 312.0, None, None),
+    ("NVIDIA RTX A2000", 16.0, 31.9, 31.9, None, None),
+    ("NVIDIA RTX A4000", 38.3, 76.7, 76.7, None, None),
+    ("NVIDIA RTX A4500", 47.3, 94.6, 94.6, None, None),
+    ("NVIDIA RTX A5000", 55.5, 111.1, 111.1, None, None),
+    ("NVIDIA RTX A6000", 77.4, 154.8, 154.8, None, None),
+    ("NVIDIA GeForce RTX 3090 Ti", 40.0, 80.0, 80.0, None, None),
+    ("NVIDIA GeForce RTX 3090", 35.6, 71.0, 71.0, None, None),
+    ("NVIDIA GeForce RTX 3080 Ti", 34.1, 68.2, 68.2, None, None),
+    ("NVIDIA GeForce RTX 3080", 29.8, 59.5, 59.5, None, None),
+    ("NVIDIA GeForce RTX 3070 Ti", 21.7, 43.5, 43.5, None, None),
+    ("NVIDIA GeForce RTX 3070", 20.3, 40.6, 40.6, None, None),
+    ("NVIDIA GeForce RTX 3060 Ti", 16.2, 32.4, 32.4, None, None),
+    ("NVIDIA GeForce RTX 3060", 12.7, 25.5, 25.5, None, None),
+    ("NVIDIA RTX 2000 Ada Generation", 24.0, 48.0, 48.0, 96.0, None),
+    ("NVIDIA RTX 4000 Ada Generation", 53.4, 106.9, 106.9, 213.8, None),
+    ("NVIDIA RTX 5000 Ada Generation", 130.5, 261.1, 261.1, 522.2, None),
+    ("NVIDIA RTX 5880 Ada Generation", 138.5, 277.1, 277.1, 554.2, None),
+    ("NVIDIA RTX 6000 Ada Generation", 182.1, 364.2, 364.2, 728.5, None),
+    ("NVIDIA A40", 74.8, 149.7, 149.7, None, None),
+    ("NVIDIA L40", 90.5, 181.0, 181.0, 362.0, None),
+    ("NVIDIA L40S", 183.0, 362.0, 362.0, 733.0, None),
+    ("NVIDIA L4", 60.0, 121.0, 121.0, 242.0, None),
+    ("NVIDIA GeForce RTX 4090", 82.6, 165.2, 165.2, 330.3, None),
+    ("NVIDIA GeForce RTX 4080 SUPER", 52.2, 104.5, 104.5, 208.9, None),
+    ("NVIDIA GeForce RTX 4080", 48.7, 97.5, 97.5, 194.9, None),
+    ("NVIDIA GeForce RTX 4070 Ti SUPER", 44.1, 88.2, 88.2, 176.4, None),
+    ("NVIDIA GeForce RTX 4070 Ti", 40.1, 80.2, 80.2, 160.4, None),
+    ("NVIDIA GeForce RTX 4070 SUPER", 35.4, 71.0, 71.0, 141.9, None),
+    ("NVIDIA GeForce RTX 4070", 29.1, 58.3, 58.3, 116.6, None),
+    ("NVIDIA GeForce RTX 4060 Ti", 22.0, 44.1, 44.1, 88.3, None),
+    ("NVIDIA GeForce RTX 4060", 15.1, 30.2, 30.2, 60.5, None),
+    ("NVIDIA H100 PCIe", 378.0, 756.0, 756.0, 1513.0, None),
+    ("NVIDIA H100 80GB HBM3", 494.7, 989.4, 989.4, 1978.9, None),
+    ("NVIDIA GeForce RTX 5090", 104.8, 209.5, 209.5, 419.0, 1676.0),
+    ("NVIDIA GeForce RTX 5080", 56.3, 112.6, 112.6, 225.1, 900.4),
+    ("NVIDIA GeForce RTX 5070 Ti", 43.9, 87.9, 87.9, 175.8, 703.0),
+    ("NVIDIA GeForce RTX 5070", 30.9, 61.7, 61.7, 123.5, 493.9),
+    ("NVIDIA GeForce RTX 5060 Ti", 23.7, 47.4, 47.4, 94.8, 379.3),
+    ("NVIDIA GeForce RTX 5060", 19.2, 38.3, 38.3, 76.7, 306.8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "tf32", "bf16", "fp16", "fp8", "fp4"), SUROGATE)
+def test_the_peaks_that_surogate_knows(
+    name: str, tf32: float, bf16: float, fp16: float, fp8: float | None, fp4: float | None
+) -> None:
+    """All but those it has with sparsity (H200), rounded (B200), or of another card (the next test has them)."""
+    found = hardware.lookup(name)
+    assert found is not None
+    wanted = {"tf32": tf32, "bf16": bf16, "fp16": fp16, "fp8": fp8, "fp4": fp4}
+    known = {dtype: value for dtype, value in wanted.items() if value is not None}
+    assert {dtype: value for dtype, value in found.peaks.items() if dtype != "fp32"} == pytest.approx(known, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "ours"),
+    [
+        ("NVIDIA H200", 1979.0, 989.4),  # with sparsity
+        ("NVIDIA B200", 2200.0, 2250.0),  # rounded
+        ("NVIDIA B300 SXM6 AC", 2500.0, 2250.0),  # of a GB300
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 503.8, 480.0),  # of the workstation card
+        ("NVIDIA RTX A5500", 145.0, 136.4),  # 80 multiprocessors at 1.665 GHz
+        ("NVIDIA RTX 4500 Ada Generation", 147.9, 158.5),  # a quarter of the 634 that the datasheet has for sparse fp8
+        ("NVIDIA GB10", 59.4, None),  # nobody has published it
+        ("NVIDIA GeForce RTX 4070 Laptop GPU", 40.1, None),  # depends on the laptop
+    ],
+)
+def test_where_the_table_differs_from_surogates(name: str, theirs: float, ours: float | None) -> None:
+    """On purpose, each for its reason."""
+    assert hardware.peak(name, "bf16") == ours != theirs
+
+
 def test_every_device_says_where_its_figures_are_from() -> None:
     """The docs have the document, with the devices it is the source of beside it."""
     lines = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
