@@ -257,6 +257,28 @@ def test_every_level_of_verbosity(level, name):
     assert LogVerbosity[name] == level
 
 
+ARGUMENTS = [
+    ("log_cmd", {"args": ["train.py"]}, "cmd"),
+    ("log_options", {"options": {"lr": 2e-4}}, "option"),
+    ("log_dataset", {"train_loader": {"files": 1, "tokens": 5}, "eval_loader": None}, "dataset"),
+    ("log_step", {"step": 1, "epoch": 0.5, "step_tokens": 2, "duration_ms": 3, "norm": 4, "loss": 5, "lr": 6}, "step"),
+    ("log_eval", {"step": 1, "epoch": 0.5, "eval_tokens": 2, "duration_ms": 3, "loss": 4}, "eval"),
+    ("log_moe_stats", {"step": 1, "aux_loss": 2, "z_loss": 3, "expert_utilization": 0.5, "load_imbalance": 4}, "moe"),
+    ("log_gpu_state", {"step": 1, "gpu_id": 0, "gpu_util": GPUUtilInfo()}, "gpu"),
+    ("log_allocator", {"stats": {"weights": {"device": 1}}}, "allocator"),
+    ("log_message", {"step": 1, "msg": "a word"}, "info"),
+]
+
+
+@pytest.mark.parametrize(("call", "arguments", "kind"), ARGUMENTS, ids=[call for call, *_ in ARGUMENTS])
+def test_every_argument_of_a_call_has_its_name(call, arguments, kind):
+    """And each call leaves one record, with the numbers it was given."""
+    ((record,), _, _) = logged(lambda made: getattr(made, call)(**arguments))
+    assert record["log"] == kind
+    numbers = {name: value for name, value in arguments.items() if isinstance(value, (int, float)) and name != "gpu_id"}
+    assert {name: record[name] for name in numbers} == numbers
+
+
 # -- the examples ------------------------------------------------------------------------------------------------------
 
 PYTHON_API = """
