@@ -15,7 +15,7 @@ import pytest
 import chiplog
 from chiplog.frontends.surogate import GPUUtilInfo, training_logger_context
 from chiplog.frontends.surogate.context import backends, load, log_file, options
-from tests.frontends.test_surogate import STEP, read
+from tests.frontends.surogate_logs import STEP, read
 from tests.sinks.test_aim_sink import points, runs
 from tests.sinks.test_wandb_sink import environ
 from tests.sinks.wandb_server import Server
@@ -43,6 +43,32 @@ def test_report_to(report_to, wanted):
 def test_every_option_of_a_backend(key, backend, option):
     """As the YAML names it, as the sink takes it."""
     assert backends(ALL)[backend][option] == ALL[key]
+
+
+DOCUMENTED = """
+# config.yaml
+report_to: {report_to}
+# Weights & Biases options
+wandb_project: my-project
+wandb_name: my-run
+# Aim options
+aim_experiment: my-experiment
+aim_repo: /path/to/aim/repo
+aim_name: my-run
+log_file: ./output/training.json # Default: {{output_dir}}/training.json
+"""
+
+
+@pytest.mark.parametrize(("report_to", "wanted"), [
+    ("wandb # Single backend", ["wandb"]), ("[wandb, aim] # Multiple backends", ["wandb", "aim"]),
+])  # fmt: skip
+def test_the_documented_file(tmp_path, report_to, wanted):
+    """As it is in the documentation, with one backend and with several."""
+    path = tmp_path / "config.yaml"
+    path.write_text(DOCUMENTED.format(report_to=report_to))
+    settings = load(path)
+    assert log_file(settings) == Path("output/training.json")
+    assert backends(settings) == {name: backends(ALL)[name] for name in wanted}
 
 
 def test_what_a_backend_is_called_by_default():

@@ -14,7 +14,7 @@ import pytest
 import chiplog
 from chiplog.frontends.surogate import GPUUtilInfo, LogVerbosity, TrainingRunLogger
 from chiplog.metrics import allocator
-from tests.frontends.test_surogate import read
+from tests.frontends.surogate_logs import read
 
 SPACES = re.compile(r" +")
 WHEN = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$")
@@ -255,6 +255,28 @@ def test_every_segment_of_memory(segment):
 def test_every_level_of_verbosity(level, name):
     """By name and by number."""
     assert LogVerbosity[name] == level
+
+
+ARGUMENTS = [
+    ("log_cmd", {"args": ["train.py"]}, "cmd"),
+    ("log_options", {"options": {"lr": 2e-4}}, "option"),
+    ("log_dataset", {"train_loader": {"files": 1, "tokens": 5}, "eval_loader": None}, "dataset"),
+    ("log_step", {"step": 1, "epoch": 0.5, "step_tokens": 2, "duration_ms": 3, "norm": 4, "loss": 5, "lr": 6}, "step"),
+    ("log_eval", {"step": 1, "epoch": 0.5, "eval_tokens": 2, "duration_ms": 3, "loss": 4}, "eval"),
+    ("log_moe_stats", {"step": 1, "aux_loss": 2, "z_loss": 3, "expert_utilization": 0.5, "load_imbalance": 4}, "moe"),
+    ("log_gpu_state", {"step": 1, "gpu_id": 0, "gpu_util": GPUUtilInfo()}, "gpu"),
+    ("log_allocator", {"stats": {"weights": {"device": 1}}}, "allocator"),
+    ("log_message", {"step": 1, "msg": "a word"}, "info"),
+]
+
+
+@pytest.mark.parametrize(("call", "arguments", "kind"), ARGUMENTS, ids=[call for call, *_ in ARGUMENTS])
+def test_every_argument_of_a_call_has_its_name(call, arguments, kind):
+    """And each call leaves one record, with the numbers it was given."""
+    ((record,), _, _) = logged(lambda made: getattr(made, call)(**arguments))
+    assert record["log"] == kind
+    numbers = {name: value for name, value in arguments.items() if isinstance(value, (int, float)) and name != "gpu_id"}
+    assert {name: record[name] for name in numbers} == numbers
 
 
 # -- the examples ------------------------------------------------------------------------------------------------------

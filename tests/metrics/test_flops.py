@@ -146,6 +146,18 @@ def test_a_config_may_be_an_object_or_a_mapping() -> None:
     assert count(nano) == count(expected)
 
 
+def test_experts_may_be_narrower_than_a_dense_layer() -> None:
+    """`moe_expert_ffn_multiplier` of KempnerForge: two experts of half the width are one dense layer."""
+    model = {"n_layers": 4, "dim": 256, "n_heads": 4, "vocab_size": 1000, "max_seq_len": 128, "ffn_hidden_dim": 768}
+    moe = {**model, "num_experts": 8, "moe_top_k": 2}
+    half = {**moe, "moe_expert_ffn_multiplier": 0.5}
+    assert count(half, causal=False) == count(model, causal=False) and count(half, causal=False).model == 23_556_096
+    assert count({**moe, "moe_expert_ffn_multiplier": 1.0}, causal=False).model == 37_711_872
+    assert flops.from_config({**moe, "moe_expert_ffn_multiplier": 0.33}).expert_ffn == 256, "253.44, in whole sixteens"
+    assert flops.from_config({**half, "computed_expert_ffn_hidden_dim": 400}).expert_ffn == 400, "as the model says"
+    assert count({**half, "moe_shared_experts": 2}, causal=False).model == 37_711_872, "shared ones are as narrow"
+
+
 def test_a_config_that_lacks_something_is_refused() -> None:
     """With what it lacks, and how to give it."""
     with pytest.raises(ValueError, match=r"no vocab \(as vocab_size, padded_vocab_size\)"):

@@ -29,23 +29,32 @@ def test_a_limit_is_below_or_above() -> None:
         ("moe/expert_utilization", 0.9, 0.69, "router"),
         ("train/expert_utilization", 0.7, 0.2, "router"),
         ("moe/load_imbalance", 2.5, 2.6, "imbalance"),
+        ("train/moe_load_imbalance", 2.5, 2.6, "imbalance"),
+        ("moe/aux_loss", 1.0, 1.1, "aux_loss"),
+        ("train/moe_aux_loss", 1.0, 1.1, "aux_loss"),
+        ("moe/z_loss", 0.1, 0.11, "z_loss"),
         ("train/sol", 0.6, 0.59, "sol"),
     ],
 )
 def test_the_default_limits(name: str, good: float, bad: float, rule: str) -> None:
-    """Experts in use, load among them, speed of light: on the limit is good, beyond it is not."""
+    """Experts in use, load among them, their losses, speed of light: on the limit is good, beyond it is not."""
 
     def found(value: float) -> list[str]:
-        limits = Limit.defaults()
-        return [
-            finding.rule
-            for step in range(100)
-            for limit in limits
-            if (finding := limit({name: value}, step)) is not None
-        ]
+        (limits,) = Limit.defaults()
+        return [finding.rule for step in range(100) if (finding := limits({name: value}, step)) is not None]
 
     assert found(good) == []
     assert found(bad) == [rule]
+
+
+def test_limits_that_are_crossed_at_once_are_all_told() -> None:
+    """One a row; and what was told before a restart is not told again."""
+    bad = {"moe/load_imbalance": 9.0, "moe/expert_utilization": 0.1, "moe/z_loss": 9.0, "loss": 1.0}
+    (limits,), (later,) = Limit.defaults(), Limit.defaults()
+    found = [finding.rule for step in range(40) if (finding := limits(bad, step)) is not None]
+    assert sorted(found) == ["imbalance", "router", "z_loss"]
+    later.restore(limits.state())
+    assert [later(bad, step) for step in range(40)] == [None] * 40
 
 
 def test_a_throttled_gpu_is_told_once_until_it_runs_free() -> None:
@@ -54,6 +63,14 @@ def test_a_throttled_gpu_is_told_once_until_it_runs_free() -> None:
     reasons = [(0, ""), (0, "HW thermal"), (0, "HW thermal"), (1, "SW power cap"), (0, ""), (0, "HW thermal")]
     found = [rule.event({"id": gpu, "throttle": reason}, step) for step, (gpu, reason) in enumerate(reasons)]
     assert [finding is not None for finding in found] == [False, True, False, True, False, True]
+
+
+def test_a_sample_that_does_not_say_is_no_end_of_throttling() -> None:
+    """Some probes say it once a second, whatever they are asked in between."""
+    rule = Throttled()
+    assert rule.event({"id": 0, "throttle": "power cap"}, 1) is not None
+    assert rule.event({"id": 0, "clock": 1500}, 2) is None
+    assert rule.event({"id": 0, "throttle": "power cap"}, 3) is None
 
 
 @pytest.mark.parametrize("reason", ["", "idle", "no cap", "not supported"])

@@ -126,6 +126,25 @@ def test_what_is_not_supported_is_absent_and_not_asked_again(nvml, clock):
     assert nvml.calls - before == 1
 
 
+ALWAYS = {"id", "clock", "power", "energy", "temperature", "gpu_util", "mem_util", "throttle"}
+
+
+def test_what_moves_slowly_is_asked_once_a_second(nvml, clock):
+    """Ten samples a second: one has every field, nine have those that move, with fewer questions; power from energy."""
+    probe = Nvidia(interval=0.1)
+    probe.sample()
+    clock.now += nvidia.SLOW
+    every = set(probe.sample()[0])
+    assert every > ALWAYS
+    for _ in range(9):
+        before = nvml.calls
+        clock.now += nvidia.SLOW / 10.5
+        assert set(probe.sample()[0]) == ALWAYS
+        assert nvml.calls - before == 6, "energy, clock, temperature, two utilizations, reasons"
+    clock.now += nvidia.SLOW / 5
+    assert set(probe.sample()[0]) == every
+
+
 def test_a_lost_gpu_is_said_once_and_the_others_go_on(nvml, clock, capsys):
     """Lost in the middle of a run: one record, one line, the other GPU is sampled as before; looked for again later."""
     nvml.reset(2)

@@ -91,7 +91,7 @@ def hide(value: Any) -> Any:
 
 def redact_text(text: str) -> str:
     """A text with whatever looks like a key in it hidden, and URLs without user, password and tokens."""
-    if not any(mark in text for mark in _MARKS):
+    if not text or not any(mark in text for mark in _MARKS):
         return text
     if _VALUE.compiled.search(text):
         return HIDDEN

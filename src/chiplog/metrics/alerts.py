@@ -42,14 +42,6 @@ class Watch:
                         self.names.append(name)
         return self.names
 
-    def finite(self, row: Row) -> list[tuple[str, int | float]]:
-        """The watched numbers of a row, but for those that are not finite."""
-        return [
-            (name, value)
-            for name in self.look(row)
-            if (value := row.get(name)) is not None and value - value == 0
-        ]  # fmt: skip
-
 
 class Oddities:
     """Alerts when a watched value becomes NaN or infinite, once until it has been finite again; and when it spikes.

@@ -9,6 +9,7 @@ out, as everywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any, Literal
 
 import msgspec
@@ -208,7 +209,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "experts": ("num_experts", "num_local_experts", "n_routed_experts"),
     "top_k": ("moe_top_k", "num_experts_per_tok"),
     "shared_experts": ("moe_shared_experts", "n_shared_experts"),
-    "expert_ffn": ("moe_intermediate_size",),
+    "expert_ffn": ("moe_intermediate_size", "computed_expert_ffn_hidden_dim"),
     "shared_ffn": ("shared_expert_intermediate_size",),
     "tied": ("tie_word_embeddings", "tie_embeddings"),
 }
@@ -263,7 +264,17 @@ def _experts(config: Any, found: Mapping[str, Any]) -> dict[str, Any]:
     if (listed := _get(config, "moe_layers")) is not None and isinstance(listed, Sequence):
         chosen = list(listed)
     shared = found.get("shared_experts") or int("shared_ffn" in found)
-    return {"moe_layers": len(chosen), "shared_experts": shared, "top_k": found.get("top_k", 1)}
+    width = _expert_width(config, found)
+    return {"moe_layers": len(chosen), "shared_experts": shared, "top_k": found.get("top_k", 1), "expert_ffn": width}
+
+
+def _expert_width(config: Any, found: Mapping[str, Any]) -> int | None:
+    """As the config says, or its share of a dense layer's width, in whole sixteens."""
+    said: int | None = found.get("expert_ffn")
+    share = _get(config, "moe_expert_ffn_multiplier")
+    if said is not None or share in (None, 1) or "ffn" not in found:
+        return said
+    return 16 * ceil(float(found["ffn"] * share) / 16)
 
 
 def _window(config: Any, found: Mapping[str, Any]) -> dict[str, Any]:

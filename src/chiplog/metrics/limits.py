@@ -9,7 +9,7 @@ from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
 from chiplog.metrics import sol
 from chiplog.metrics.alerts import EVIDENCE, Watch
-from chiplog.metrics.moe import LEAST_UTILIZATION, MOST_IMBALANCE
+from chiplog.metrics.moe import HEALTHY, LEAST_UTILIZATION, MOST_IMBALANCE
 
 FOR = 10  # values in a row
 BACK = 0.05  # of the limit, on the good side: within limits again
@@ -33,7 +33,7 @@ class Limit:
     ) -> None:
         if (below is None) == (above is None):
             raise ValueError("a limit is either below or above: Limit('train/mfu', below=0.3)")
-        self.name = name
+        self.name, self.patterns = name, patterns
         self._watch = Watch(patterns)
         self._sign = 1.0 if below is None else -1.0
         self._limit = self._sign * (above if below is None else below)  # type: ignore[operator]
@@ -42,20 +42,26 @@ class Limit:
         self._told: set[str] = set()
 
     @classmethod
-    def defaults(cls) -> list[Limit]:
-        """The limits people keep: experts in use, load among them, and how near to the speed of light."""
-        return [
-            cls(
-                "*/expert_utilization",
-                below=LEAST_UTILIZATION,
-                says="experts are idle: the router collapses",
-                name="router",
-            ),
-            cls(
-                "*/load_imbalance", above=MOST_IMBALANCE, says="one expert gets too much of the load", name="imbalance"
-            ),
-            cls("*/sol", below=sol.LOW, rows=100, says="far from the speed of light for 100 steps", name="sol"),
+    def defaults(cls) -> list[Limits]:
+        """The limits people keep: experts in use, load among them, their losses, how near to the speed of light."""
+        busy = cls(
+            *_of_routers("expert_utilization"),
+            below=LEAST_UTILIZATION,
+            says="experts are idle: the router collapses",
+            name="router",
+        )
+        even = cls(
+            *_of_routers("load_imbalance"),
+            above=MOST_IMBALANCE,
+            says="one expert gets too much of the load",
+            name="imbalance",
+        )
+        losses = [
+            cls(*_of_routers(name), above=HEALTHY[name].warn_above, says=HEALTHY[name].means, name=name)
+            for name in ("aux_loss", "z_loss")
         ]
+        fast = cls("*/sol", below=sol.LOW, rows=100, says="far from the speed of light for 100 steps", name="sol")
+        return [Limits(busy, even, *losses, fast)]
 
     def __call__(self, row: Row, step: int | float) -> Finding | None:
         found = None
@@ -94,6 +100,34 @@ class Limit:
         self._told = set(state["told"])
 
 
+def _of_routers(name: str) -> tuple[str, str]:
+    """As a router's own event has it, and as a step's row may."""
+    return f"*/{name}", f"*/moe_{name}"
+
+
+class Limits:
+    """Several limits as one rule: a row that none of them watches costs one look for all."""
+
+    name = "limits"
+
+    def __init__(self, *limits: Limit) -> None:
+        self._limits = limits
+        self._watch = Watch(pattern for limit in limits for pattern in limit.patterns)
+
+    def __call__(self, row: Row, step: int | float) -> Finding | None:
+        if not self._watch.look(row):
+            return None
+        return next((finding for limit in self._limits if (finding := limit(row, step)) is not None), None)
+
+    def state(self) -> dict[str, Any]:
+        return {limit.name: limit.state() for limit in self._limits}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for limit in self._limits:
+            if limit.name in state:
+                limit.restore(state[limit.name])
+
+
 # What GPUs and other loggers say when the clocks are not held down.
 _NO_REASON = ("", "idle", "no cap", "not supported")
 
@@ -111,7 +145,10 @@ class Throttled:
         return None
 
     def event(self, data: Mapping[str, Any], step: int | float) -> Finding | None:
-        gpu, reason = data.get("id", 0), data.get("throttle") or data.get("throttle_reason") or ""
+        said = data.get("throttle", data.get("throttle_reason"))
+        if said is None:
+            return None  # not every sample says it
+        gpu, reason = data.get("id", 0), str(said)
         before = self._reasons.get(gpu, "")
         self._reasons[gpu] = reason
         if reason in _NO_REASON:

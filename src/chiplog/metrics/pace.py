@@ -31,7 +31,10 @@ class Slowdown:
 
     def __call__(self, row: Row, step: int | float) -> Finding | None:
         found = None
-        for name, value in self._watch.finite(row):
+        for name in self._watch.look(row):
+            value = row.get(name)
+            if value is None or value - value != 0:
+                continue
             pace = self._paces[name]
             pace.values.append(value)
             if len(pace.values) >= BUCKET and pace.turn():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Mapping
+from math import inf
 from typing import Any
 
 from chiplog.core.protocols import Finding
@@ -44,9 +45,9 @@ class Trend:
 
     def __call__(self, row: Row, step: int | float) -> Finding | None:
         found = None
-        for name, value in self._watch.finite(row):
-            course = self._courses[name]
-            if course.add(value):
+        for name in self._watch.look(row):
+            value = row.get(name)
+            if value is not None and value - value == 0 and (course := self._courses[name]).add(value):
                 found = found or _finding(name, course, step)
         return found
 
@@ -85,7 +86,7 @@ class _Course:
         self.values: list[float] = list(known.get("values", ()))
         self.middles: deque[float] = deque(known.get("middles", ()), LOOK)
         self.spreads: deque[float] = deque(known.get("spreads", ()), LOOK)
-        self.best: float = known.get("best", float("inf"))
+        self.best: float = known.get("best", inf)
         self.phase: str = known.get("phase", "warm-up")
         self.before: str = known.get("before", "warm-up")
         self._coming: str = known.get("coming", "")
@@ -94,6 +95,7 @@ class _Course:
         self._due: int = known.get("due", PATIENCE)  # the value from which on a plateau is told
         self._pause: int = known.get("pause", AGAIN)
         self._told: dict[str, int] = dict(known.get("told", ()))
+        self._wake = self._due if self.phase == "plateau" else inf  # the value that is judged whatever the bucket has
 
     def state(self) -> dict[str, Any]:
         return {
@@ -106,6 +108,13 @@ class _Course:
         """Take a value; true when there is something to tell."""
         self._seen += 1
         self.values.append(value)
+        if len(self.values) < BUCKET and self._seen < self._wake:
+            return False
+        told = self._judge()
+        self._wake = self._due if self.phase == "plateau" else inf
+        return told
+
+    def _judge(self) -> bool:
         turned = len(self.values) >= BUCKET and self._turn()
         if self.phase == "plateau":
             if self._seen < self._due:

@@ -18,9 +18,20 @@ from chiplog.core.texts import words
 from chiplog.probes.counters import Rates
 
 INTERVAL = 5.0  # s
+SLOW = 1.0  # s between two looks at throttling and links, a question that takes a millisecond
 LIBRARY = "libamd_smi.so"
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
+MEGABIT = 1_000_000 / 8  # bytes
 UNKNOWN = "N/A"  # what AMD says for "not supported"
+# How long the clocks were held down, and by what; of several, the first.
+_HELD = (
+    ("ppt_residency_acc", "power cap"),
+    ("socket_thm_residency_acc", "thermal cap"),
+    ("vr_thm_residency_acc", "thermal cap"),
+    ("hbm_thm_residency_acc", "thermal cap"),
+    ("prochot_residency_acc", "thermal cap"),
+)
+_XGMI = {"xgmi_rx": "xgmi_read_data_acc", "xgmi_tx": "xgmi_write_data_acc"}  # in KiB, by link
 
 
 def open_probe(environ: Mapping[str, str], *, interval: float = INTERVAL, gpus: Sequence[int] | None = None) -> Amd:
@@ -44,6 +55,8 @@ class Amd:
         self._smi: Any = None
         self._gpus: dict[int, Any] = {}
         self._rates: dict[int, Rates] = {}
+        self._slow_rates: dict[int, Rates] = {}
+        self._slow_at = 0.0  # when it is time to ask for throttling and links
         self._energy: dict[int, float] = {}
 
     def first(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -54,9 +67,11 @@ class Amd:
     def sample(self) -> list[dict[str, Any]]:
         self._begin()
         now = time.monotonic()
+        slow = now >= self._slow_at
+        self._slow_at = now + SLOW if slow else self._slow_at
         found = []
         for index in self._gpus:
-            fields = self._fields(index, now)
+            fields = self._fields(index, now) | (self._slow(index, now) if slow else {})
             if not fields:
                 notes.once(f"gpu {index} silent", f"GPU {index} answers no question; it is left out until it does")
             else:
@@ -78,6 +93,7 @@ class Amd:
         handles = dict(enumerate(smi.amdsmi_get_processor_handles()))
         self._gpus = {index: one for index, one in handles.items() if self._wanted is None or index in self._wanted}
         self._rates = {index: Rates() for index in self._gpus}
+        self._slow_rates = {index: Rates() for index in self._gpus}
 
     def _fields(self, index: int, now: float) -> dict[str, Any]:
         smi, handle = self._smi, self._gpus[index]
@@ -110,7 +126,25 @@ class Amd:
             fields["energy"] = used - self._energy.setdefault(index, used)
             if (average := self._rates[index].per_second(now, {"energy": used}).get("energy")) is not None:
                 fields["power"] = round(average)
-        return {name: value for name, value in fields.items() if value is not None and value != UNKNOWN}
+        return _known(fields)
+
+    def _slow(self, index: int, now: float) -> dict[str, Any]:
+        """Why the clocks are down, and what goes over the links."""
+        smi, handle = self._smi, self._gpus[index]
+        metrics = self._ask(smi.amdsmi_get_gpu_metrics_info, handle)
+        counters = {name: metrics[name] for name, _ in _HELD if name in metrics}
+        for name, counter in _XGMI.items():
+            if links := [count for count in metrics.get(counter, ()) if count != UNKNOWN]:
+                counters[name] = sum(links) * KIB
+        rates = self._slow_rates[index].per_second(now, counters)
+        pcie = self._ask(smi.amdsmi_get_pcie_info, handle).get("pcie_metric", {}).get("pcie_bandwidth", UNKNOWN)
+        return _known(
+            {
+                "throttle": _throttle(metrics, rates),
+                "pcie": UNKNOWN if pcie == UNKNOWN else pcie * MEGABIT,
+                **{name: rates.get(name) for name in _XGMI},
+            }
+        )
 
     def _model(self, index: int) -> dict[str, Any]:
         smi, handle = self._smi, self._gpus[index]
@@ -125,7 +159,7 @@ class Amd:
             "uuid": self._value(smi.amdsmi_get_gpu_device_uuid, handle),
             "architecture": about.get("target_graphics_version"),
         }
-        return {name: value for name, value in fields.items() if value is not None and value != UNKNOWN}
+        return _known(fields)
 
     def _ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         """The known answers of a question that has several."""
@@ -137,6 +171,19 @@ class Amd:
             return question(*arguments)
         except self._smi.AmdSmiException:
             return None
+
+
+def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and value != UNKNOWN}
+
+
+def _throttle(metrics: Mapping[str, Any], rates: Mapping[str, float]) -> str | None:
+    """What held the clocks down since the last look; where that is not counted, whether anything does now."""
+    held = [(name, words) for name, words in _HELD if name in rates]
+    if held:
+        return next((words for name, words in held if rates[name] > 0), "")
+    now = [metrics[name] for name in ("indep_throttle_status", "throttle_status") if name in metrics]
+    return ("other cap" if any(now) else "") if now else None
 
 
 def _first(answers: Mapping[str, Any], *names: str, scale: float = 1.0) -> int | None:

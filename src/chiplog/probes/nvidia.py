@@ -1,8 +1,8 @@
 """NVIDIA GPUs, through NVML.
 
-What a GPU or a driver does not support is absent, and not asked for again. A GPU that is lost is said once and left
-out; the others go on. Power is the energy used since the last sample by the time since then, so nothing between two
-samples is missed.
+What a GPU or a driver does not support is absent, and not asked for again. What moves slowly is asked for, and said,
+once a second at most. A GPU that is lost is said once and left out; the others go on. Power is the energy used since
+the last sample by the time since then, so nothing between two samples is missed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chiplog.core import notes
 from chiplog.probes.counters import Rates
 
 INTERVAL = 5.0  # s
-SLOW = 1.0  # s for which limits, the fan, error counts and the links' rates stay as they are
+SLOW = 1.0  # s between two looks at memory, limits, the fan, error counts and the links' rates
 RETRY = 60.0  # s until a lost GPU is looked for again
 ALL_LINKS = 0xFFFFFFFF
 KIB = 1024
@@ -133,7 +133,7 @@ class _Reading(NamedTuple):
     """One question to NVML: the names of its answers, and the ways to ask, the best one first."""
 
     names: tuple[str, ...]
-    ways: tuple[Callable[[Handle], Any], ...]
+    ways: Sequence[Callable[[Handle], Any]]
 
 
 class _Gpu:
@@ -143,9 +143,8 @@ class _Gpu:
         self.index = index
         self._handle: Handle = None
         self.retry = 0.0
-        self._fast, self._seldom = list(_FAST), list(_SELDOM)
-        self._slow: dict[str, Any] = {}
-        self._slow_until = 0.0
+        self._often, self._seldom, self._power = list(_OFTEN), list(_SELDOM), list(_POWER)
+        self._slow_at = 0.0  # when it is time to ask for what moves slowly
         self._pcie, self._fields = list(_PCIE), list(_LINKS)
         self._rates, self._average = Rates(), Rates()
         self._first: int | None = None  # mJ at the first sample
@@ -165,19 +164,19 @@ class _Gpu:
             return ""
 
     def sample(self, now: float) -> dict[str, Any]:
-        if now >= self._slow_until:
-            links = self._links()
-            self._slow = self._ask(self._seldom) | self._rates.per_second(now, links)
-            if "pcie_rx" not in links and "pcie_tx" not in links:
-                self._slow |= self._ask(self._pcie)
-            self._slow_until = now + SLOW
-        found = {"id": self.index, **self._ask(self._fast), **self._slow}
+        found = {"id": self.index, **self._ask(self._often)}
+        average = None
         if (energy := found.get("energy")) is not None:
-            self._first = self._first if self._first is not None else energy
-            average = self._average.per_second(now, {"power": energy})
+            self._first = energy if self._first is None else self._first
             found["energy"] = energy - self._first
-            if average:
-                found["power"] = round(average["power"])
+            average = self._average.per_second(now, {"power": energy}).get("power")
+        found |= self._ask(self._power) if average is None else {"power": round(average)}
+        if now >= self._slow_at:
+            self._slow_at = now + SLOW
+            links = self._links()
+            found |= self._ask(self._seldom) | self._rates.per_second(now, links)
+            if "pcie_rx" not in links and "pcie_tx" not in links:
+                found |= self._ask(self._pcie)
         return found
 
     def model(self) -> dict[str, Any]:
@@ -190,19 +189,31 @@ class _Gpu:
         return found
 
     def _ask(self, readings: list[_Reading]) -> dict[str, Any]:
-        """The answers to these; a question that has none is taken off the list."""
+        """The answers to these; what is found to have none is not asked again. Raises when the GPU is lost."""
+        handle = self.handle
         found: dict[str, Any] = {}
-        for reading in tuple(readings):
-            answer = None
-            for way in reading.ways:
-                if (answer := _try(way, self.handle)) is not None:
-                    break
-            if answer is None:
-                readings.remove(reading)
-            elif len(reading.names) == 1:
-                found[reading.names[0]] = answer
+        refused = []
+        for reading in readings:
+            names, ways = reading
+            try:
+                answer = ways[0](handle)
+            except pynvml.NVMLError as error:
+                if error.value not in _UNSUPPORTED:
+                    raise
+                refused.append(reading)
+                continue
+            if len(names) == 1:
+                found[names[0]] = answer
             else:
-                found.update(zip(reading.names, answer, strict=True))
+                found.update(zip(names, answer, strict=True))
+        return found | self._ask_otherwise(readings, refused) if refused else found
+
+    def _ask_otherwise(self, readings: list[_Reading], refused: list[_Reading]) -> dict[str, Any]:
+        """The answers to these in the next best way, which is the way from now on."""
+        others = [_Reading(names, rest) for names, (_, *rest) in refused if rest]
+        readings[:] = [reading for reading in readings if reading not in refused]
+        found = self._ask(others)
+        readings += others
         return found
 
     def _links(self) -> dict[str, int]:
@@ -227,16 +238,6 @@ class _Gpu:
                 raise pynvml.NVMLError(code)
         self._fields = kept
         return found
-
-
-def _try(way: Callable[[Handle], Any], handle: Handle) -> Any:
-    """The answer, or None where this is not supported; raises when the GPU does not answer at all."""
-    try:
-        return way(handle)
-    except pynvml.NVMLError as error:
-        if error.value not in _UNSUPPORTED:
-            raise
-        return None
 
 
 def _reason(bits: int) -> str:
@@ -269,8 +270,7 @@ def _errors(kind: int) -> Callable[[Handle], Any]:
     return lambda handle: pynvml.nvmlDeviceGetTotalEccErrors(handle, kind, pynvml.NVML_VOLATILE_ECC)
 
 
-_FAST = (
-    _Reading(("power",), (pynvml.nvmlDeviceGetPowerUsage,)),
+_OFTEN = (
     _Reading(("energy",), (pynvml.nvmlDeviceGetTotalEnergyConsumption,)),
     _Reading(("clock",), (lambda handle: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),)),
     _Reading(
@@ -281,7 +281,6 @@ _FAST = (
         ),
     ),
     _Reading(("gpu_util", "mem_util"), (_utilization,)),
-    _Reading(("dram_free", "dram_total"), (_memory,)),
     _Reading(
         ("throttle",),
         (
@@ -290,7 +289,9 @@ _FAST = (
         ),
     ),
 )
+_POWER = (_Reading(("power",), (pynvml.nvmlDeviceGetPowerUsage,)),)  # where no energy says it
 _SELDOM = (
+    _Reading(("dram_free", "dram_total"), (_memory,)),
     _Reading(("max_clock",), (lambda handle: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM),)),
     _Reading(("power_limit",), (pynvml.nvmlDeviceGetEnforcedPowerLimit, pynvml.nvmlDeviceGetPowerManagementLimit)),
     _Reading(

@@ -145,3 +145,39 @@ int amdsmi_get_gpu_device_uuid(void *gpu, uint32_t *length, char *out) {
     return SUCCESS;
 }
 
+/* Up to what the probe reads; the rest stays as it was handed in. What is not set is the largest number: "N/A". */
+typedef struct {
+    uint16_t size; uint8_t format, content; uint16_t before[10]; uint64_t energy, counter; uint16_t clocks[14];
+    uint32_t throttle_status; uint16_t fan, width, speed, padding0; uint32_t activity[2]; uint16_t hbm[4]; uint64_t timestamp;
+    uint16_t voltages[3], padding1; uint64_t indep_throttle_status; uint16_t power, vcn[4], padding2; uint32_t lock;
+    uint16_t xgmi_width, xgmi_speed; uint32_t padding3; uint64_t pcie[5], xgmi_read[8], xgmi_write[8]; uint16_t current[20];
+    uint16_t jpeg[32]; uint32_t naks[2]; uint64_t accumulation, prochot, ppt, socket_thm, vr_thm, hbm_thm;
+} __attribute__((packed)) Metrics;
+int amdsmi_get_gpu_metrics_info(void *gpu, Metrics *out) {
+    double value;
+    if (get("metrics", &value)) return NOT_SUPPORTED;
+    memset(out, 0xFF, sizeof *out);
+    if (!get("throttle_status", &value)) out->throttle_status = (uint32_t)value;
+    if (!get("indep_throttle_status", &value)) out->indep_throttle_status = (uint64_t)value;
+    for (int i = 0; i < 2; i++) {
+        if (!get("xgmi_read", &value)) out->xgmi_read[i] = (uint64_t)value;
+        if (!get("xgmi_write", &value)) out->xgmi_write[i] = (uint64_t)value;
+    }
+    if (!get("prochot", &value)) out->prochot = (uint64_t)value;
+    if (!get("ppt", &value)) out->ppt = (uint64_t)value;
+    if (!get("socket_thm", &value)) out->socket_thm = (uint64_t)value;
+    if (!get("vr_thm", &value)) out->vr_thm = (uint64_t)value;
+    if (!get("hbm_thm", &value)) out->hbm_thm = (uint64_t)value;
+    return SUCCESS;
+}
+
+typedef struct {
+    uint16_t max_width, padding0; uint32_t max_speed, version, slot, max_version, padding1; uint64_t reserved0[9];
+    uint16_t width, padding2; uint32_t speed, bandwidth, padding3;
+} __attribute__((packed)) Pcie;
+int amdsmi_get_pcie_info(void *gpu, Pcie *out) {
+    double value;
+    int code = get("pcie", &value);
+    if (!code) out->bandwidth = (uint32_t)value;
+    return code;
+}

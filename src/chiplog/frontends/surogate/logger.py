@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from hashlib import sha256
 from pathlib import Path
@@ -29,6 +29,7 @@ from chiplog.store.layout import slug
 
 PROJECT = "surogate"
 WIDEST = 1 << 16  # characters: its lines are never cut
+OF_A_STEP = 7  # numbers that every step has: itself, epoch, tokens, milliseconds, norm, loss, learning rate
 
 
 Method = TypeVar("Method", bound=Callable[..., None])
@@ -189,49 +190,16 @@ class TrainingRunLogger:
         self._moe = moe or self._moe
 
     @harmless
-    def log_step_kd(
-        self,
-        step: int,
-        epoch: float,
-        step_tokens: int,
-        duration_ms: int,
-        norm: float,
-        loss: float,
-        lr: float,
-        kd_loss: float,
-    ) -> None:
-        """One step of a distillation."""
-        self.log_step(step, epoch, step_tokens, duration_ms, norm, loss, lr, kd_loss=kd_loss)
+    def log_step_kd(self, *row: Any, **named: Any) -> None:
+        """One step of a distillation: what `log_step` takes, then `kd_loss`."""
+        self.log_step(*row[:OF_A_STEP], **{**_behind(row, ("kd_loss",)), **named})
 
     @harmless
-    def log_step_moe(
-        self,
-        step: int,
-        epoch: float,
-        step_tokens: int,
-        duration_ms: int,
-        norm: float,
-        loss: float,
-        lr: float,
-        moe_aux_loss: float,
-        moe_z_loss: float,
-        moe_load_imbalance: float,
-        moe_expert_utilization: float | None = None,
-        moe_active_experts: float | None = None,
-        moe_max_expert_fraction: float | None = None,
-        moe_min_active_expert_fraction: float | None = None,
-        moe_load_cv: float | None = None,
-        moe_router_entropy: float | None = None,
-        moe_router_confidence: float | None = None,
-    ) -> None:
-        """One step of a mixture of experts: three of its numbers, or all ten."""
-        given = (
-            *(moe_aux_loss, moe_z_loss, moe_load_imbalance, moe_expert_utilization, moe_active_experts),
-            *(moe_max_expert_fraction, moe_min_active_expert_fraction, moe_load_cv, moe_router_entropy),
-            moe_router_confidence,
-        )
-        known = {f"moe_{name}": value for name, value in zip(fields.MOE_STEP, given, strict=True) if value is not None}
-        self.log_step(step, epoch, step_tokens, duration_ms, norm, loss, lr, **known)
+    def log_step_moe(self, *row: Any, **named: Any) -> None:
+        """One step of a mixture of experts: what `log_step` takes, then three numbers of its routers, or all ten:
+        `moe_aux_loss`, `moe_z_loss`, `moe_load_imbalance`, `moe_expert_utilization`, …"""
+        known = _behind(row, [f"moe_{name}" for name in fields.MOE_STEP]) | named
+        self.log_step(*row[:OF_A_STEP], **{name: value for name, value in known.items() if value is not None})
 
     @harmless
     def log_eval(self, step: int, epoch: float, eval_tokens: int, duration_ms: int, loss: float) -> None:
@@ -312,6 +280,14 @@ class TrainingRunLogger:
 def moe_stats(known: Mapping[str, Any], full: bool = False) -> dict[str, Any]:
     """What `get_moe_stats` returns for these numbers, as far as they are known."""
     return {**{name: known.get(name, 0.0) for name in (FIELDS if full else DOCUMENTED)}, "valid": bool(known)}
+
+
+def _behind(row: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+    """What stands behind the numbers that every step has, by name."""
+    more = row[OF_A_STEP:]
+    if len(more) > len(names):
+        raise TypeError(f"a step has {OF_A_STEP} numbers, then at most {', '.join(names)}; here are {len(row)}")
+    return dict(zip(names, more, strict=False))
 
 
 def _begin(settings: Mapping[str, Any]) -> Run:
