@@ -16,7 +16,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from time import monotonic_ns
+from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeAlias
 
 from chiplog.core import forks, notes, records
@@ -67,7 +69,7 @@ class Capture:
                 continue
             heard.append(stream)
             try:
-                self._taps.append(_Tap(stream, place, self._take))
+                self._taps.append(_Tap(stream, self._hear(place, stream.write), partial(self._take, place)))
             except (AttributeError, TypeError) as error:
                 notes.say(f"sys.{name} cannot be captured: {error}")
 
@@ -97,29 +99,50 @@ class Capture:
         self._on = False
         self._turn = threading.RLock()
 
+    def _hear(self, place: int, write: Callable[[str], int]) -> Callable[[str], int]:
+        """A `write` that is heard: on the way of every print, so all of it in one call."""
+        append = self._chunks.append
+
+        def heard(text: str, /) -> int:
+            written = write(text)
+            if self._on:
+                if type(text) is str and len(text) <= CHUNK:
+                    append((place, monotonic_ns(), text))
+                    self._held = held = self._held + len(text) + EACH
+                    if held > self._room:
+                        self._make_room()
+                elif type(text) is not Aside:
+                    self._take(place, text)
+            return written
+
+        return heard
+
     def _take(self, place: int, text: str | bytes) -> None:
-        """On the way of every print: never raises, waits for nobody."""
+        """Hear what is no plain short text; never raises."""
         try:
-            if not self._on or type(text) is Aside:
-                return
-            if len(text) > CHUNK:
-                text = _shortened(text)
-            self._chunks.append((place, monotonic_ns(), text))
-            self._held += len(text) + EACH
-            while self._held > self._room:
-                self._drop()
+            if self._on:
+                if len(text) > CHUNK:
+                    text = _shortened(text)
+                self._chunks.append((place, monotonic_ns(), text))
+                self._held += len(text) + EACH
+                self._make_room()
         except Exception:  # somebody else's kind of string
             pass
 
-    def _drop(self) -> None:
+    def _make_room(self) -> None:
+        """Let the oldest go, and count it: a little more than must, so that a flood does not come here every time."""
+        room = self._room - (self._room >> 4)
+        popleft = self._chunks.popleft
+        if self._held <= self._room:
+            return
         try:
-            _, _, text = self._chunks.popleft()
+            while self._held > room:
+                _, _, text = popleft()
+                self._held -= len(text) + EACH
+                self._lost += len(text)
+                self._lost_lines += text.count(b"\n") if isinstance(text, bytes) else text.count("\n")
         except IndexError:  # the keeper has just taken it
             self._held = 0
-            return
-        self._held -= len(text) + EACH
-        self._lost += len(text)
-        self._lost_lines += text.count(b"\n") if isinstance(text, bytes) else text.count("\n")
 
     def _hear_last(self) -> None:
         """The traceback of an exception that is leaving the run, and which Python will print when the run has ended."""
@@ -183,36 +206,21 @@ class _Line(NamedTuple):
 
 
 class _Tap:
-    """Puts itself before the `write` of a stream, and of the binary one below it."""
+    """Puts another `write` in the place of a stream's own, and listens to the binary one below it."""
 
-    def __init__(self, stream: Any, place: int, take: Callable[[int, str | bytes], None]) -> None:
-        self._place, self._take = place, take
+    def __init__(self, stream: Any, write: Callable[[str], int], take: Callable[[bytes], None]) -> None:
         self._undo: list[tuple[Any, str, Any, Any]] = []
-        self._old_write = stream.write
         if isinstance(stream, io.TextIOWrapper):
-            self._old_flush, self._old_write_bytes = stream.flush, stream.buffer.write
-            self._put(stream, "flush", self.flush)
-            self._put(stream.buffer, "write", self.write_bytes)
-        self._put(stream, "write", self.write)
-
-    def write(self, text: str) -> int:
-        written: int = self._old_write(text)
-        self._take(self._place, text)
-        return written
-
-    def flush(self) -> None:
-        self._old_flush()
-
-    def write_bytes(self, data: Any) -> int:
-        written: int = self._old_write_bytes(data)
-        if not _from_text_layer():
-            self._take(self._place, data if type(data) is bytes else _copied(data))
-        return written
+            flush = _passed_on(stream.flush)
+            own = (write.__code__, flush.__code__)
+            self._put(stream.buffer, "write", _hear_bytes(stream.buffer.write, take, own))
+            self._put(stream, "flush", flush)
+        self._put(stream, "write", write)
 
     def close(self) -> None:
         """Give back what is still ours."""
         for thing, name, ours, before in self._undo:
-            if vars(thing).get(name) == ours:
+            if vars(thing).get(name) is ours:
                 if before is None:
                     delattr(thing, name)
                 else:
@@ -224,19 +232,32 @@ class _Tap:
         self._undo.append((thing, name, ours, before))
 
 
-_TEXT_LAYER = frozenset((_Tap.write.__code__, _Tap.flush.__code__))
+def _passed_on(flush: Callable[[], None]) -> Callable[[], None]:
+    """The same, in a frame of ours, by which what it writes is known to be the text layer's."""
+
+    def flushed() -> None:
+        flush()
+
+    return flushed
 
 
-def _from_text_layer() -> bool:
-    """Whether these bytes come down from within `write` or `flush`, and so have been heard as text."""
-    frame = sys._getframe(2)
-    for _ in range(DEPTH):
-        if frame.f_code in _TEXT_LAYER:
-            return True
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return False
+def _hear_bytes(
+    write: Callable[[Any], int], take: Callable[[bytes], None], own: tuple[CodeType, CodeType]
+) -> Callable[[Any], int]:
+    """A `write` of bytes that is heard, unless they come down from the text layer and have been heard as text."""
+
+    def heard(data: Any, /) -> int:
+        written = write(data)
+        frame: FrameType | None = sys._getframe(1)
+        for _ in range(DEPTH):
+            if frame is None or frame.f_code in own:
+                break
+            frame = frame.f_back
+        if frame is None or frame.f_code not in own:
+            take(data if type(data) is bytes else _copied(data))
+        return written
+
+    return heard
 
 
 class _Lines:

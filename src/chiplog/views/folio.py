@@ -1,4 +1,4 @@
-"""What a run holds beside its series: alerts, samples, files, printed lines, settings; gathered once, then as it grows."""
+"""What a run holds beside its series: alerts, samples, files, printed lines, settings; read once, then as it grows."""
 
 from __future__ import annotations
 
