@@ -53,7 +53,7 @@ def test_what_is_printed_appears_while_the_run_goes_on(
             expect(box.locator(".line")).to_have_count(3)
             expect(box.locator(".line").last).to_have_text("100%\n")
             for number in range(300):
-                print(f"line {number}")
+                print(f"line {number}", "and many words" * (number % 40))  # some take several rows
             expect(box).to_contain_text("line 299")
             expect(box.locator(".line").last).to_be_in_viewport()
             box.evaluate("box => { box.scrollTop = 0; }")
