@@ -17,6 +17,8 @@ from .harness import PATIENCE, WATCHED, count, trainer
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 
+BUSY = 1.0  # s that the keeper may wait for a processor where others are at work too
+
 STEADY = """
 run = init(capture=True)
 n = 0
@@ -28,7 +30,7 @@ while True:
 """
 
 
-def lines(run: Path) -> list[str]:
+def lines(run: Path, *, killed: bool = False) -> list[str]:
     """Every line that has ended, which both readers must agree on."""
     by_reference = [
         text
@@ -38,7 +40,9 @@ def lines(run: Path) -> list[str]:
     ]
     found = [line.text for line in chiplog.read(run).console()]
     assert found[: len(by_reference)] == by_reference and len(found) - len(by_reference) <= 2
-    assert reference.damage(run) == []
+    (journal,) = (run / "journal").glob("*.jsonl")
+    # A batch of lines is larger than a page, so that a kill may come when it is half written.
+    assert [end for _, end in reference.damage(run)] in ([], [journal.stat().st_size] if killed else [])
     return found
 
 
@@ -52,9 +56,11 @@ def test_a_kill_costs_the_lines_of_half_a_second(tmp_path: Path) -> None:
             time.sleep(0.6)
             rate = (victim.acked - rate_from) / (time.monotonic() - began)
             victim.kill_tree()
-            found = [int(line.removeprefix("line ")) for line in lines(victim.run)]
+            found = [int(line.removeprefix("line ")) for line in lines(victim.run, killed=True)]
             assert found == list(range(len(found)))
-            assert victim.acked - found[-1] <= rate * 0.5 + 150  # the keeper may have waited for a processor
+            lost = (victim.acked - found[-1]) / rate
+            assert lost <= 0.5 + BUSY, f"{lost:.2f} s"
+            print(f"{lost:.2f} s of lines lost")
             assert chiplog.read(victim.run).state == "killed"
 
 
@@ -108,8 +114,7 @@ with open("took", "w") as file:
 )
 def test_a_flood_never_holds_up_a_print(write: str, each: int, mark: str, tmp_path: Path) -> None:
     """Marked where it was cut, bounded in memory and on disk; the end of it is there; no print takes 20 ms for it."""
-    each = count(each, each * 20)
-    with trainer(tmp_path, WATCHED + FLOOD.format(write=write, each=each, turns=4, warm=10)) as flood:
+    with trainer(tmp_path, WATCHED + FLOOD.format(write=write, each=each, turns=count(4, 80), warm=10)) as flood:
         assert flood.wait(PATIENCE) == 0, flood.said
         said = json.loads((tmp_path / "took").read_text())
         found = lines(flood.run)
