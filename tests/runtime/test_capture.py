@@ -385,3 +385,24 @@ def test_two_runs_at_once_keep_it_both(tmp_path: Path) -> None:
     said = [[line.text for line in chiplog.read(run.dir).console()] for run in made]
     assert said == [["heard twice"], ["heard twice", "heard once", "and in bytes"]]
     print("heard by nobody")
+
+
+def test_a_signal_in_the_middle_of_collecting_waits_for_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many come: lines are taken by one at a time, in their order."""
+    streams = Streams()
+    monkeypatch.setattr(sys, "stdout", streams.out)
+    streams.capture.open()
+    write = streams.capture._write
+
+    def interrupted(*words: Any, **fields: Any) -> None:
+        for number in range(2):
+            print("from a handler", number)
+            streams.capture.collect()
+        write(*words, **fields)
+
+    print("first")
+    monkeypatch.setattr(streams.capture, "_write", interrupted)
+    streams.capture.collect()
+    monkeypatch.setattr(streams.capture, "_write", write)
+    assert streams.kept() == ["first", "from a handler 0", "from a handler 1"]
+    streams.capture.close()

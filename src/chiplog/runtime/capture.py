@@ -87,11 +87,14 @@ class Capture:
         if not turn.acquire(timeout=PATIENCE):
             return
         try:
-            if not self._busy:  # or else a signal came while this very thread was at it
-                self._busy = True
+            if self._busy:  # a signal came while this very thread was at it
+                return
+            self._busy = True
+            try:
                 self._write_lines(self._take_lines(last))
+            finally:
+                self._busy = False
         finally:
-            self._busy = False
             turn.release()
 
     def forked(self) -> None:
