@@ -14,8 +14,8 @@ import chiplog
 from bench.rows import Figure, interleaved, median, ratio, row
 from bench.workers import metrics_of
 
-# A `print` is two writes: each costs one call in Python more, about half of what a line to a terminal costs anyway. Into a
-# buffer it is nearly free without us, so there the bar is what is added, and not how many times nothing it is.
+# A `print` is two writes, and each costs one call in Python more: about as much as a line to a terminal costs anyway.
+# Into a buffer it is nearly free without us, so there the bar is what is added, and not how many times nothing it is.
 TIMES, MORE = 3.0, 5.0  # x, µs
 WORDS = "epoch 3: loss 2.3456, 16,384 tokens/s, grad norm 0.87"
 

@@ -82,7 +82,7 @@ def test_after_flush_a_kill_costs_nothing(tmp_path: Path) -> None:
 
 
 FLOOD = """
-import json, resource
+import json
 run = init(capture=True)
 for _ in range({warm}):
     run.log({{"x": 1.0}})
@@ -97,8 +97,10 @@ for turn in range({turns}):
     cpu.append(busy)
 print("\\nthe end of it", flush=True)
 run.finish()
+with open("/proc/self/status") as status:  # getrusage would count what the process that started this one had
+    most = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 with open("took", "w") as file:
-    json.dump({{"took": took, "cpu": cpu, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}}, file)
+    json.dump({{"took": took, "cpu": cpu, "kib": most}}, file)
 """
 
 
@@ -125,7 +127,7 @@ def test_a_flood_never_holds_up_a_print(write: str, each: int, mark: str, tmp_pa
             assert max(said["cpu"]) < 0.02 and min(said["took"]) < 0.02, said  # a turn that others did not disturb
         size = sum(path.stat().st_size for path in (flood.run / "journal").glob("*.jsonl"))
         assert size < (8 << 20) + count(0, 64 << 20)
-        assert said["rss"] < 400 << 10
+        assert said["kib"] < 200 << 10
         assert chiplog.read(flood.run).missing == {}
 
 
