@@ -20,6 +20,7 @@ from bench import (  # noqa: F401  each adds its rows
     loops,
     meters,
     pages,
+    prints,
     probes,
     ranks,
     rules,

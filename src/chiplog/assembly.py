@@ -207,6 +207,8 @@ def make(
         stages=stages,
         rules=[*_default_rules(chosen), *rules],
     )
+    if chosen.capture:
+        _capture(made)
     if mine.rank == 0:
         introduction.introduce(made, environ)
     if services:
@@ -349,6 +351,16 @@ def _stored(path: Path) -> Stored:
     from chiplog.store.reader import Stored
 
     return Stored(path)
+
+
+def _capture(made: Run) -> None:
+    """Keep what is printed, from here on; but for the lines of the console sink, which are rows of the journal."""
+    from chiplog.runtime.capture import Capture
+
+    capture = Capture(made.write, made.now)
+    made.chores.collecting.append(capture.collect)
+    made.before_finish(capture.close)
+    capture.open()
 
 
 def _step_times() -> Times:

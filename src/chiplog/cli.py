@@ -115,8 +115,11 @@ def _looking(verb: _Verb) -> None:
 
     tail = verb("tail", "follow a run while it is written", "chiplog tail latest -n 5")
     _takes_run(tail)
-    tail.add_argument("-n", type=_whole, default=10, metavar="N", help="begin with the last N records (default: 10)")
+    tail.add_argument(
+        "-n", type=_whole, default=10, metavar="N", help="begin with the last N records or lines (default: 10)"
+    )
     tail.add_argument("--once", action="store_true", help="do not follow")
+    tail.add_argument("--console", action="store_true", help="what it printed, if that was captured")
 
     plot = verb("plot", "draw series in the terminal", "chiplog plot latest 'train/*' --log")
     _takes_run(plot, "RUN[,RUN...]")

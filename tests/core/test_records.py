@@ -88,6 +88,7 @@ def test_every_kind_has_a_tag_of_its_own() -> None:
             "text",
             "file",
             "spans",
+            "console",
             "alert",
             "clock",
             "finish",

@@ -61,6 +61,14 @@ SECRETS = {
     "alert": "hunter7-in-an-alert",
     "span": "AIza" + "SyA0123456789abcdefghijklmnopqrstuv",
     "caption": "github_pat_" + LETTERS,
+    "printed": "hf_printed" + LETTERS,
+    "printed name": "swordfish-that-was-printed",
+    "printed url": "hunter8-in-a-printed-url",
+    "printed pieces": "sk-" + "printed-in-pieces-0123456789",
+    "printed key": "MIIEowIBAAKCAQEAprinted-on-a-line-of-its-own",
+    "printed bytes": "ghp_bytes" + LETTERS,
+    "printed long": "hf_behind" + LETTERS,
+    "printed error": "glpat-" + "printed0123456789ab",
 }
 
 KEPT = {
@@ -95,7 +103,7 @@ class Client:
     def __repr__(self):
         return "Client(host='x', api_key='" + S["repr"] + "')"
 
-run = init(sinks=["csv", "json", "jsonl", Console(open("console.txt", "w"), environ={{}})], name="try " + S["name"],
+run = init(capture=True, sinks=["csv", "json", "jsonl", Console(open("console.txt", "w"), environ={{}})], name="try " + S["name"],
            tags=["one", S["tag"]], config={{
     **KEPT,
     "WANDB_API_KEY": S["wandb"],
@@ -127,6 +135,14 @@ run.alert("trouble at https://me:" + S["alert"] + "@host", text="https://me:" + 
           seen="https://me:" + S["alert"] + "@host")
 with run.span("call", tags={{"key": S["span"]}}):
     pass
+print("logged in with", S["printed"], "and", {{"api_key": S["printed name"]}}, "but password=" + S["printed name"])
+print("cloning https://me:" + S["printed url"] + "@host/x?token=" + S["printed url"])
+for piece in S["printed pieces"]:
+    print(piece, end="")
+print("\\n-----BEGIN PRIVATE KEY-----", S["printed key"], "-----END PRIVATE KEY-----", "kept on the console", sep="\\n")
+sys.stdout.buffer.write(b"Authorization: Bearer " + S["printed bytes"].encode() + b"\\n")
+print("x" * 8180, S["printed long"], "y" * 2000)
+print("\\r" + S["printed error"], file=sys.stderr, end="\\r")
 while not any(event.name == "environment" for event in chiplog.read(run.dir).records("event")):
     time.sleep(0.01)
 run.flush()
@@ -174,7 +190,7 @@ def leaky(folder: Path) -> Iterator[Trainer]:
 
 def leaks(seen: Mapping[str, bytes]) -> list[tuple[str, str]]:
     """Which secret is where."""
-    assert len(SECRETS) >= 40
+    assert len(SECRETS) >= 51
     return [
         (what, name)
         for what, secret in SECRETS.items()
@@ -184,11 +200,11 @@ def leaks(seen: Mapping[str, bytes]) -> list[tuple[str, str]]:
 
 
 def test_no_secret_is_written_into_a_run(tmp_path: Path) -> None:
-    """43 planted secrets, where they usually come from: none is in any file of the run, in any export or on a screen."""
+    """51 planted secrets, where they usually come from: none is in any file of the run, in any export or on a screen."""
     with leaky(tmp_path) as process:
         seen = {str(path.relative_to(process.run)): said(path) for path in process.run.rglob("*") if path.is_file()}
         assert {Path(name).suffix for name in seen} >= {".jsonl", ".json", ".csv"}
-        for verb in (["compact"], ["show"], ["cat"], ["doctor"], *(["export", "--to", to] for to in ("csv", "json", "parquet"))):  # fmt: skip
+        for verb in (["compact"], ["show"], ["cat"], ["doctor"], ["tail", "--once", "--console", "-n", "99"], *(["export", "--to", to] for to in ("csv", "json", "parquet"))):  # fmt: skip
             seen[" ".join(verb)] = chiplog_says(tmp_path, *verb, str(process.run))
     for path in (*process.run.rglob("*.parquet"), *tmp_path.glob("run.*"), tmp_path / "console.txt"):
         seen[path.name] = said(path)
@@ -198,7 +214,14 @@ def test_no_secret_is_written_into_a_run(tmp_path: Path) -> None:
     for kept in (b"[redacted]", b"--tokenizer=llama", b"NCCL_DEBUG", b"hf_datasets"):
         assert kept in seen["run.json"]
     journal = b"".join(data for name, data in seen.items() if name.startswith("journal/"))
-    for kept in (b"it was [redacted]", b"kept because it is data", b'"token":"the"', b"repository.git", b"trouble at"):
+    for kept in (
+        b"it was [redacted]",
+        b"kept because it is data",
+        b'"token":"the"',
+        b"repository.git",
+        b"trouble at",
+        b"kept on the console",
+    ):
         assert kept in journal, kept
 
 

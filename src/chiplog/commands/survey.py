@@ -169,7 +169,8 @@ class _Known(NamedTuple):
 
 
 def _known(part: Part) -> list[_Known]:
-    return [_Known(part.about, part.clock[0].tolist(), part.rows(), _last_step(part) if part.about.names else None)]
+    rows = part.rows("eval", "alert", "file", "event")
+    return [_Known(part.about, part.clock[0].tolist(), rows, _last_step(part) if part.about.names else None)]
 
 
 def _last_step(part: Part) -> Number:

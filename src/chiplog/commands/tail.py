@@ -25,7 +25,11 @@ BEGINNING = 200  # records in which a plan of the run is sought
 
 def run(args: Namespace) -> int:
     stored = Stored(index.find(args.run, args.root))
-    out = _Pipe(sys.stdout)
+    if args.console:
+        from chiplog.commands.console import follow
+
+        return follow(stored, args)
+    out = Pipe(sys.stdout)
     rate = None if args.once else max(RATE, args.n)
     width = None if out.terminal else args.screen.width
     config = manifest.load(stored.path).config
@@ -48,7 +52,7 @@ def _newest(path: Path, wanted: int) -> tuple[list[AnyRecord], Tail]:
     """The last records that have a line, and the tail that goes on behind them."""
     main = min((segment.rank for segment in layout.segments(path)), default=0)
     for look in (*LOOKS, None):
-        tail = Tail(path, rank=main, positions=None if look is None else _near_end(path, look))
+        tail = Tail(path, rank=main, positions=None if look is None else near_end(path, look))
         found = [record for record in _all(tail) if _has_line(record)]
         if len(found) >= wanted:
             break
@@ -56,7 +60,7 @@ def _newest(path: Path, wanted: int) -> tuple[list[AnyRecord], Tail]:
     return found[max(0, len(found) - wanted) :], tail
 
 
-def _near_end(path: Path, look: int) -> Positions:
+def near_end(path: Path, look: int) -> Positions:
     """Positions at most `look` bytes before the end of each journal; the line that is hit there is passed over."""
     found: Positions = {}
     for segment in layout.segments(path):
@@ -90,7 +94,7 @@ def _plan(path: Path) -> list[AnyRecord]:
     ]
 
 
-class _Pipe:
+class Pipe:
     """A stream that remembers that nobody reads it any more, since the console would go on in silence."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -40,12 +40,13 @@ class Chores:
         self._waiting, self._memory, self._remember = waiting, memory, remember
         self._times: Times | None = None
         self._remembered = 0.0
+        self.collecting: list[Callable[[], None]] = []  # what else is collected, and written in batches
         self.at_disk = False  # writing down what is to be remembered, on a disk that may not answer
 
     def tend(self) -> float:
         """All that is due; seconds until something is again."""
         self._tracer.tend()
-        self.spans()
+        self.collected()
         self._rules.tick(self._tracer.step)
         if (jump := self._clock.jump()) is not None:
             self._write(records.Clock, wall=jump[0], jump=jump[1])
@@ -53,6 +54,12 @@ class Chores:
             self._remembered = time.monotonic()
             self.remember()
         return self.device()
+
+    def collected(self) -> None:
+        """Write what has been collected since the last time."""
+        self.spans()
+        for write in self.collecting:
+            write()
 
     def spans(self) -> None:
         """Write the spans that have finished, and the times of the steps they complete."""

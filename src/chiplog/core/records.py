@@ -123,6 +123,15 @@ class Spans(Record, frozen=True, gc=False, tag="spans"):
     kinds: dict[str, str] = {}  # of timelines that are no threads: task, device or queue
 
 
+class Console(Record, frozen=True, gc=False, tag="console"):
+    """Lines that the process wrote to its standard streams, in their order."""
+
+    lines: list[str]
+    times: list[int]  # wall-clock nanoseconds of the last word of each, by the clock of `time`
+    stderr: list[int] = []  # places of the lines that went there; the others went to stdout
+    open: list[int] = []  # places of lines that are not ended: the next one of their stream takes their place
+
+
 class Alert(Record, frozen=True, gc=False, tag="alert"):
     title: str
     level: str = "warn"
@@ -157,7 +166,7 @@ class Unknown(msgspec.Struct, frozen=True):
 
 
 Known: TypeAlias = (
-    Attempt | Step | Eval | Event | Table | Histogram | Matrix | Text | File | Spans | Alert | Clock | Finish
+    Attempt | Step | Eval | Event | Table | Histogram | Matrix | Text | File | Spans | Console | Alert | Clock | Finish
 )
 AnyRecord: TypeAlias = Known | Unknown
 KINDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind in Known.__args__}

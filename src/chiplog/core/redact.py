@@ -109,7 +109,7 @@ def redact_words(text: str) -> str:
         value = _QUOTED.compiled.match(text, named.end())
         if value is None and named[2] == "=":
             value = _BARE.compiled.match(text, named.end())
-        if value is not None:
+        if value is not None and not text.startswith(HIDDEN, named.end()):
             pieces += text[done : named.end()], HIDDEN
             done = value.end()
     return redact_text("".join((*pieces, text[done:])))

@@ -442,7 +442,7 @@ class Run:
         if self._inert or self._journal is None:
             return True
         try:
-            self.chores.spans()
+            self.chores.collected()
             return self._journal.flush(fsync=fsync)
         except Exception as error:
             self._failed("flush", error)

@@ -42,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     smooth: float | None = None  # 0..1: adds smoothed/… for the losses
     # True: NaN, infinities and spikes of losses and gradient norms; "all": trend, pace, stalls, router, throttling too
     alerts: bool | Literal["all"] = True
+    capture: bool = False  # what the process prints is kept too
     compact: bool = True  # `finish` starts the compaction of the journal in a process of its own
     config: dict[str, Any] = {}
 

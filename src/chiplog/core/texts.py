@@ -27,6 +27,12 @@ def words(error: BaseException) -> str:
         return type(error).__name__
 
 
+class Aside(str):
+    """Text that only says what the journal has already; whoever keeps what is printed need not keep it again."""
+
+    __slots__ = ()
+
+
 class Pattern:
     """A regular expression that is compiled when it is first used, not when its module is loaded. Without a lock, which
     a fork could leave taken: at worst two threads compile it."""

@@ -10,7 +10,7 @@ from typing import TextIO
 from chiplog.core import notes
 from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Attempt, Eval, Event, Finish, Plain, Step
-from chiplog.core.texts import words
+from chiplog.core.texts import Aside, words
 from chiplog.sinks import layouts
 from chiplog.sinks.course import Course
 from chiplog.sinks.layouts import Cell, Column, Layout, Line, cut, duration, paint
@@ -212,7 +212,7 @@ class Console:
         wipe = f"\r{' ' * len(self._bar)}\r" if self._bar else ""
         text = wipe + "".join(line + "\n" for line in lines) + bar
         try:
-            self._stream.write(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
+            self._stream.write(Aside(text.encode(self._encoding, "backslashreplace").decode(self._encoding)))
             self._stream.flush()
         except (OSError, ValueError, LookupError) as error:
             notes.once("console", f"the console takes no more text ({error}); the run goes on")

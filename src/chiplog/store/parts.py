@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, BinaryIO
 from zlib import crc32
@@ -163,13 +163,19 @@ class Part:
             table = self._open("clock").read()
         return _numbers(table["seq"]), _numbers(table["time"])
 
-    def rows(self, kind: str | None = None) -> list[AnyRecord]:
-        """The records that are no steps and no spans."""
+    def rows(self, *kinds: str) -> list[AnyRecord]:
+        """The records that are no steps and no spans: all of them, or those of some kinds."""
+        found: list[AnyRecord] = []
         with self._reading():
-            table = self._open("rows").read(columns=["kind", "record"])
-            if kind is not None:
-                table = table.filter(pc.equal(table["kind"], _text(kind)))
-            return [records.decode(line.encode()) for line in table["record"].to_pylist()]
+            file = self._open("rows")
+            for group in range(file.num_row_groups):
+                if not _may_hold(file.metadata.row_group(group), kinds):
+                    continue
+                table = file.read_row_group(group, columns=["kind", "record"])
+                if kinds:
+                    table = table.filter(reduce(pc.or_, (pc.equal(table["kind"], _text(kind)) for kind in kinds)))
+                found += [records.decode(line.encode()) for line in table["record"].to_pylist()]
+        return sorted(found, key=lambda record: record.seq)
 
     def table(self, name: str) -> Iterator[AnyRecord]:
         """The records of a table, a few at a time."""
@@ -230,6 +236,14 @@ class Part:
             raise Broken(f"{self._stem.name}: {error}") from error
 
 
+def _may_hold(group: pq.RowGroupMetaData, kinds: Sequence[str]) -> bool:
+    """Whether a row group may have records of a kind, by what it says of its least and greatest."""
+    if not kinds:
+        return True
+    said = group.column(_ROWS.get_field_index("kind")).statistics
+    return said is None or not said.has_min_max or any(said.min <= kind <= said.max for kind in kinds)
+
+
 def _numbers(column: pa.ChunkedArray) -> Any:
     """A column without nulls as numpy sees it. Arrow's own way would import pandas, which takes half a second."""
     kind = np.float64 if pa.types.is_floating(column.type) else np.int64
@@ -288,16 +302,18 @@ def compact(run: Path, segment: Segment) -> bool:
         columns.begin_step,
         [(damage.start, damage.end, damage.reason) for damage in scanner.damage],
     )
-    tables = {
-        "clock": _clock(columns),
-        "spans": spans_table(spans),
-        "rows": _rows(rows),
+    printed = [record for record in rows if isinstance(record, records.Console)]
+    rows = [record for record in rows if not isinstance(record, records.Console)]
+    groups = {
+        "clock": [_clock(columns)],
+        "spans": [spans_table(spans)],
+        "rows": [_rows(rows), *([_rows(printed)] if printed else [])],  # much text, which few ask for
+        "points": list(_points(columns, about)),
     }
-    groups = list(_points(columns, about))
     folder = run / layout.PARTS
     make_dir(folder)
     for kind in KINDS:
-        _publish(folder / f"{segment.stem}.{kind}.parquet", groups if kind == "points" else [tables[kind]], about)
+        _publish(folder / f"{segment.stem}.{kind}.parquet", groups[kind], about)
     return True
 
 
@@ -395,8 +411,8 @@ def _clock(columns: Columns) -> pa.Table:
     return pa.table({"seq": seqs[order], "time": times[order]})
 
 
-def _rows(rows: list[AnyRecord]) -> pa.Table:
-    rows.sort(key=lambda record: record.seq)
+def _rows(rows: Sequence[AnyRecord]) -> pa.Table:
+    rows = sorted(rows, key=lambda record: record.seq)
     return pa.Table.from_pylist(
         [
             {

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from chiplog.core import records
 from chiplog.core.errors import MissingPackage
 from chiplog.core.records import AnyRecord, Event
-from chiplog.store import layout, manifest, tables
+from chiplog.store import console, layout, manifest, tables
+from chiplog.store.console import Line
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage, Scanner
 from chiplog.store.spans import Span, Spans, expand
@@ -198,6 +199,10 @@ class Stored:
         """
         return tables.rows(self._appended(name), name, where=where, offset=offset, limit=limit)
 
+    def console(self, last: int | None = None) -> list[Line]:
+        """What was printed, where it was captured: all lines or the last ones, with time, stream, rank and attempt."""
+        return console.lines(self.path, lambda segment: self._read(segment, "console"), last)
+
     def names(self) -> list[str]:
         """The names of all series."""
         with self._look() as frame:
@@ -372,8 +377,11 @@ def last_values(path: Path) -> Mapping[str, Any]:
             size = file.stat().st_size
         except OSError:
             continue
-        for record in Scanner(file, max(0, size - END)).read():
-            found.update(records.points(record))
-            if isinstance(record, (records.Step, records.Eval)):
-                found["step"] = record.step
+        for look in (END, 16 * END):  # much that was printed may stand behind the last values
+            for record in Scanner(file, max(0, size - look)).read():
+                found.update(records.points(record))
+                if isinstance(record, (records.Step, records.Eval)):
+                    found["step"] = record.step
+            if found or size <= look:
+                break
     return found

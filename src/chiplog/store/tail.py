@@ -36,6 +36,7 @@ class Tail:
         self._known = dict(positions or {})
         self._listed = float("-inf")
         self.more = False  # the last read stopped at its limit: there is more at once
+        self.source = Segment(0, 0, 0)  # where the last batch came from: a batch is of one rank and attempt
         self.look()
 
     def read(self, limit: int = BATCH) -> list[AnyRecord]:
@@ -45,6 +46,7 @@ class Tail:
         for stream in self._streams.values():
             before = stream.position
             if batch := stream.read(limit):
+                self.source = stream.segment
                 self.more = (
                     len(self._streams) > 1 or stream.position[1] - before[1] >= limit or before[0] != stream.position[0]
                 )
@@ -86,16 +88,16 @@ class _Stream:
     def __init__(self, run: Path, segment: Segment, position: Position) -> None:
         self._folder = run / layout.JOURNAL
         number, byte, before = position
-        self._segment = segment._replace(number=number)
-        self._scanner = Scanner(self._folder / self._segment.filename, byte)
+        self.segment = segment._replace(number=number)
+        self._scanner = Scanner(self._folder / self.segment.filename, byte)
         self._before: Scanner | None = None
         if before >= 0 and number > 0:
-            self._before = Scanner(self._folder / self._segment._replace(number=number - 1).filename, before)
+            self._before = Scanner(self._folder / self.segment._replace(number=number - 1).filename, before)
         self._damage: list[Damage] = []
 
     @property
     def position(self) -> Position:
-        return self._segment.number, self._scanner.offset, self._before.offset if self._before else -1
+        return self.segment.number, self._scanner.offset, self._before.offset if self._before else -1
 
     @property
     def damage(self) -> list[Damage]:
@@ -105,7 +107,7 @@ class _Stream:
         batch = list(self._before.read(limit)) if self._before else []
         batch += self._scanner.read(limit)
         if not batch:
-            following = self._segment._replace(number=self._segment.number + 1)
+            following = self.segment._replace(number=self.segment.number + 1)
             path = f"{self._folder}/{following.filename}"
             if os.path.exists(path) or os.path.exists(f"{path}.zst"):  # noqa: PTH110  asked five times a second
                 batch = list(self._scanner.read(limit))  # what came before the next one began, and after our look
@@ -113,14 +115,14 @@ class _Stream:
                     return batch
                 self._damage += self._before.damage if self._before else []
                 self._before = self._scanner
-                self._segment = following
+                self.segment = following
                 self._scanner = Scanner(self._folder / following.filename)
                 batch = list(self._scanner.read(limit))
         return batch
 
     def lag(self) -> int:
         lag = -self._scanner.offset
-        segment = self._segment
+        segment = self.segment
         while True:
             try:
                 lag += (self._folder / segment.filename).stat().st_size

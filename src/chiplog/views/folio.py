@@ -1,4 +1,4 @@
-"""What a run holds beside its series: alerts, samples, matrices, files, settings; gathered once, then as it grows."""
+"""What a run holds beside its series: alerts, samples, files, printed lines, settings; read once, then as it grows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number
 from chiplog.store import layout, manifest
+from chiplog.store.console import Printed
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage, Scanner
 from chiplog.store.reader import answer, part_of
 
 ALERTS = 2000  # kept, the newest
 ROWS = 20_000  # of each table
+LINES = 5000  # that were printed
 FRAMES = 1000  # of each matrix; when there are more, every other one goes
 
 
@@ -53,7 +55,7 @@ class Folio:
         self.matrices: dict[str, list[Frame]] = {}
         self.histograms: dict[str, int] = {}
         self.files: dict[str, records.File] = {}
-        self.console: deque[str] = deque(maxlen=5000)
+        self.console = Printed(LINES)
         self.events: deque[records.Event] = deque(maxlen=2000)
         self.first_steps: dict[int, Number] = {}  # by attempt
         self.damage: list[Damage] = []
@@ -94,10 +96,7 @@ class Folio:
             for row in record.rows:
                 self._sample(record.name, record, row)
         elif isinstance(record, records.Text):
-            if record.name == "console":
-                self.console.extend(record.text.splitlines())
-            else:
-                self._sample(record.name, record, {"text": record.text})
+            self._sample(record.name, record, {"text": record.text})
         elif isinstance(record, records.Matrix):
             self._matrix(record)
         elif isinstance(record, records.Histogram):
@@ -106,6 +105,8 @@ class Folio:
             self.files[record.path] = record
         elif isinstance(record, records.Spans):
             self.has_spans = True
+        elif isinstance(record, records.Console):
+            self.console.feed(record, segment.rank, segment.attempt)
         elif isinstance(record, records.Event):
             self._event(record)
 
@@ -114,8 +115,6 @@ class Folio:
             self.config.update(record.data)
         elif record.name == "environment":
             self.environment = record.data
-        elif record.name == "console" and isinstance(record.data.get("text"), str):
-            self.console.extend(record.data["text"].splitlines())
         elif record.name not in ("gpu", "cpu", "system"):
             self.events.append(record)
 

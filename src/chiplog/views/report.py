@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from chiplog.core.redact import redact, redact_text
+from chiplog.core.redact import redact, redact_text, redact_words
 from chiplog.store import layout
 from chiplog.store.columns import Floats
 from chiplog.store.reader import Stored
 from chiplog.store.series import Series
-from chiplog.views import svg, units
+from chiplog.views import ansi, svg, units
 from chiplog.views.document import Block, Document, Grid, Pairs, Picture, Quote, Section, Words
 from chiplog.views.drawn import Drawn, curve, unit
 from chiplog.views.facts import Facts
@@ -27,7 +27,7 @@ CURVES = 60  # pictures; a run may have thousands of metrics
 TEXTS = 12  # of them also in characters, where there are no files of pictures
 ROWS = 200  # of a table
 POINTS = 300  # of a picture
-EVALS, ALERTS, SAMPLES = 20, 50, 5  # the newest
+EVALS, ALERTS, SAMPLES, LINES = 20, 50, 5, 50  # the newest
 WELL = ("loss", "perplexity", "ppl", "error", "wer", "bits_per_byte", "bpb")  # the lower the better
 HIGH = ("acc", "accuracy", "reward", "f1", "bleu", "mfu", "tokens_per_sec", "goodput", "score", "win_rate")
 
@@ -50,6 +50,7 @@ def report(
         Section("Evaluations", [_evals(facts)]),
         *health(stored, facts, {one.family.name: one.series for one in measured}),
         Section("Alerts", [_alerts(facts)]),
+        Section("Last Words", [_last_words(stored)]),
         Section("Samples", list(_samples(facts))),
         Section("Config", [Pairs(list(flat(redact(facts.config))))]),
         Section("Environment", [_environment(environment)]),
@@ -212,6 +213,13 @@ def _alerts(facts: Facts) -> Grid:
     ]
     more = f"the last {ALERTS} of {len(found):,}" if len(found) > ALERTS else ""
     return Grid(["step", "level", "alert", "what", "evidence"], rows, right=["step"], more=more)
+
+
+def _last_words(stored: Stored) -> Quote:
+    """What a run that did not come to a good end printed last."""
+    if stored.state in ("finished", "running"):
+        return Quote("")
+    return Quote("\n".join(redact_words(ansi.plain(line.text)) for line in stored.console(LINES)))
 
 
 def _samples(facts: Facts) -> Iterator[Block]:

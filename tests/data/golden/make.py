@@ -27,7 +27,7 @@ import os, sys
 import chiplog
 
 turn, root = int(sys.argv[1]), sys.argv[2]
-run = chiplog.init(project="golden", id="run", name="The golden run", tags=["old", "ünï"], dir=root, ranks="all",
+run = chiplog.init(project="golden", id="run", name="The golden run", tags=["old", "ünï"], dir=root, ranks="all", capture=True,
                    config={"lr": 3e-4, "model": {"layers": 12}, "path": None}, sinks="none", compact=False)
 first = 0 if turn == 1 else 6
 for step in range(first, first + 10):
@@ -50,6 +50,7 @@ if run.identity.rank == 0:
     run.alert("loss spike", text="3.1 after 2.3", value=3.1)
     run.config["lr"] = 1e-4
     run.summary["best"] = 2.25
+    print("one line", "and one that is open", sep="\\n", end="")
     run.write(chiplog.core.records.Clock, wall=1700000000000000000, jump=3600000000000)
 run.flush()
 if turn == 2:

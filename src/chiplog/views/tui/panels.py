@@ -10,7 +10,7 @@ import numpy as np
 
 from chiplog.core.notes import clean
 from chiplog.store.series import bucket
-from chiplog.views import units
+from chiplog.views import ansi, units
 from chiplog.views.curves import Line
 from chiplog.views.folio import Folio
 from chiplog.views.table import Cell, columns, cut, paint, pairs, table, wrap
@@ -85,7 +85,13 @@ def samples(folio: Folio, *, width: int, style: Style, find: str) -> list[str]:
 
 
 def console(folio: Folio, *, width: int) -> list[str]:
-    return [cut(clean(_SGR.sub("", line)), width) for line in folio.console] or ["no console output was captured"]
+    """The lines that were printed, with their rank where there are several."""
+    lines = list(folio.console)
+    ranks = len({line.rank for line in lines}) > 1
+    if ranks:
+        lines.sort(key=lambda line: line.time)
+    said = [(f"[{line.rank}] " if ranks else "") + ansi.plain(line.text) for line in lines]
+    return [cut(line, width) for line in said] or ["no console output was captured; init(capture=True) keeps it"]
 
 
 def overview(folio: Folio, values: Sequence[tuple[str, object]], *, width: int, style: Style) -> list[str]:

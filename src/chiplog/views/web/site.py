@@ -226,10 +226,10 @@ class Site:
         return Response(200, b"".join(perfetto.packets(stored)), (*headers, *_PRIVATE))
 
     def _console(self, request: Request) -> Response:
+        from chiplog.views.web import printed
+
         _, _, folio = self._run(request.query.get("run", ""))
-        with folio.lock:
-            folio.refresh()
-            return _json({"lines": [line[:2000] for line in folio.console]})
+        return _json(printed.since(folio, _whole(request, "since")))
 
     async def _file(self, request: Request) -> Response:
         from chiplog.views.web import answers

@@ -18,7 +18,7 @@ from chiplog.store.catalog import Catalog, Entry
 from chiplog.store.reader import Stored
 from chiplog.views import curves
 from chiplog.views.folio import Folio
-from chiplog.views.web import answers, plain
+from chiplog.views.web import answers, plain, printed
 from chiplog.views.web.site import ASSETS
 
 BUCKETS = 2000
@@ -92,7 +92,7 @@ def _run(path: Path, entry: Entry) -> dict[str, Any]:
         "ranks": ranks,
         "trace": answers.trace(stored) if about["spans"] else None,
         "goodput": answers.goodput(stored),
-        "console": list(folio.console),
+        "console": printed.since(folio, 0),
     }
 
 

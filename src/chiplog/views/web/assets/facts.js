@@ -1,5 +1,5 @@
 // @ts-check
-/** The tabs of a run that are words: overview, alerts, files, sinks, console. */
+/** The tabs of a run that are words: overview, alerts, files, sinks. */
 
 import { fileAddress, get, isStored } from "./api.js";
 import { el, fill, table } from "./dom.js";
@@ -109,16 +109,6 @@ export function files(about) {
 export function sinks(about) {
   return table(["sink", "how far", "trouble"], about.sinks.map((/** @type {any} */ one) => [
     one.name, one.trouble ? "unknown" : one.lag ? `${size(one.lag)} of journal behind` : "up to date", one.trouble]), { label: "sinks" });
-}
-
-/** @param {About} about */
-export function consoleTab(about) {
-  const box = el("pre.file", { tabindex: 0 }, "…");
-  get("console", { run: about.key }).then((found) => {
-    box.textContent = found.lines.join("\n").replace(/\x1b\[[0-9;]*[A-Za-z]/g, "");
-    box.scrollTop = box.scrollHeight;
-  });
-  return box;
 }
 
 /** @param {string} title @param {...any} content */

@@ -7,7 +7,8 @@ import { ago, count, duration } from "./format.js";
 import { Grid } from "./grid.js";
 import { link } from "./route.js";
 import { state } from "./runs.js";
-import { alerts, consoleTab, files, overview, sinks } from "./facts.js";
+import { consoleTab } from "./console.js";
+import { alerts, files, overview, sinks } from "./facts.js";
 import { matrices, ranks, samples, trace } from "./sights.js";
 
 /** @typedef {Record<string, any>} About */
@@ -115,7 +116,7 @@ export class RunPage {
     const before = this.about;
     this.about = await get("run", { run: before.key });
     this._top();
-    if (!this.grid) this._show();
+    if (!this.grid && this.tab !== "console") this._show(); // that one sees for itself
   }
 }
 

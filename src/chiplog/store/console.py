@@ -1,0 +1,116 @@
+"""Lines that a run has printed, put together from the records that hold them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from chiplog.core.records import AnyRecord, Console
+from chiplog.store import layout
+from chiplog.store.layout import Segment
+from chiplog.store.lines import Scanner
+
+NEAR = 512 << 10  # bytes before the end of a journal in which the last lines are sought first
+
+
+class Line(NamedTuple):
+    """One line, as it was printed: escapes and all."""
+
+    text: str
+    time: int  # wall-clock nanoseconds
+    stream: str  # stdout or stderr
+    rank: int
+    attempt: int
+
+
+class Printed:
+    """The lines of records that it is fed with, the newest `most` of them; those that are not ended stand behind."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self.ended: deque[Line] = deque(maxlen=most)
+        self.count = 0  # of all that have ended
+        self._open: dict[tuple[int, str], Line] = {}
+
+    def feed(self, record: AnyRecord, rank: int, attempt: int) -> None:
+        if not isinstance(record, Console):
+            return
+        errors, unended = set(record.stderr), set(record.open)
+        for at, (text, time) in enumerate(zip(record.lines, record.times, strict=False)):
+            line = Line(text, time, "stderr" if at in errors else "stdout", rank, attempt)
+            before = self._open.pop((rank, line.stream), None)
+            if before is not None and before.attempt != attempt:  # nobody will end it any more
+                self._end(before)
+            if at in unended:
+                self._open[rank, line.stream] = line
+            else:
+                self._end(line)
+
+    @property
+    def open(self) -> list[Line]:
+        """Those that are not ended, the newest last."""
+        return sorted(self._open.values(), key=lambda line: line.time)
+
+    def __iter__(self) -> Iterator[Line]:
+        yield from self.ended
+        yield from self.open
+
+    def __len__(self) -> int:
+        return self.count + len(self._open)
+
+    def _end(self, line: Line) -> None:
+        self.ended.append(line)
+        self.count += 1
+
+
+def lines(path: Path, read: Callable[[Segment], Iterable[AnyRecord]], last: int | None = None) -> list[Line]:
+    """All lines of a run or the last ones, by attempt and time where several ranks have printed."""
+    found: list[Line] = []
+    ranks = 0
+    by_rank = sorted(layout.segments(path), key=lambda one: (one.rank, one.attempt, one.number))
+    for rank, segments in groupby(by_rank, key=lambda one: one.rank):
+        ranks += 1
+        found += _of_rank(path, rank, list(segments), read, last)
+    if ranks > 1:
+        found.sort(key=lambda line: (line.attempt, line.time))
+    return found if last is None else found[max(0, len(found) - last) :]
+
+
+def _of_rank(
+    path: Path, rank: int, segments: list[Segment], read: Callable[[Segment], Iterable[AnyRecord]], last: int | None
+) -> list[Line]:
+    """From the newest segment back, for as long as lines are wanted."""
+    batches: list[tuple[Segment, list[Console]]] = []
+    count = 0
+    for segment in reversed(segments):
+        if last is not None and count > last:
+            break
+        records = [] if last is None or batches else _near_end(path, segment)
+        if last is None or _ended(records) <= last:
+            records = _ordered(read(segment))
+        batches.append((segment, records))
+        count += _ended(records)
+    printed = Printed()
+    for segment, records in reversed(batches):
+        for record in records:
+            printed.feed(record, rank, segment.attempt)
+    return list(printed)
+
+
+def _ended(records: Iterable[Console]) -> int:
+    return sum(len(one.lines) - len(one.open) for one in records)
+
+
+def _near_end(path: Path, segment: Segment) -> list[Console]:
+    file = path / layout.JOURNAL / segment.filename
+    try:
+        size = file.stat().st_size
+    except OSError:  # compressed
+        return []
+    return _ordered(Scanner(file, max(0, size - NEAR)).read())
+
+
+def _ordered(records: Iterable[AnyRecord]) -> list[Console]:
+    return sorted((one for one in records if isinstance(one, Console)), key=lambda one: one.seq)

@@ -1,0 +1,36 @@
+"""Printed text made safe to show again: of all that a terminal obeys, at most colour is left."""
+
+from __future__ import annotations
+
+import re
+
+from chiplog.core.notes import clean
+
+# Every one ends where its sequence does, or where the text does: a terminal would swallow the rest too.
+_ESCAPE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, and moving about
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, the clipboard, ...
+    r"|\x1b[ -/]*[0-~]?"
+)
+_COLOUR = re.compile(r"\x1b\[[0-9;:]{0,40}m")
+RESET = "\x1b[0m"
+
+
+def plain(text: str) -> str:
+    """Without any escape; what else a terminal would obey is visible, tabs are spaces."""
+    return clean(_ESCAPE.sub("", text).expandtabs(8))
+
+
+def coloured(text: str) -> str:
+    """The same, but for colours (CSI … m), which are switched off at the end."""
+    out: list[str] = []
+    done = 0
+    painted = False
+    for found in _ESCAPE.finditer(text):
+        out.append(clean(text[done : found.start()].expandtabs(8)))
+        if _COLOUR.fullmatch(found[0]):
+            out.append(found[0])
+            painted = True
+        done = found.end()
+    out.append(clean(text[done:].expandtabs(8)))
+    return "".join(out) + RESET * painted
