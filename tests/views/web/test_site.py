@@ -15,7 +15,7 @@ import pytest
 
 import chiplog
 from chiplog.store.catalog import Catalog
-from chiplog.views.web.site import assets
+from chiplog.views.web import page
 from tests.views.web import serving as tools
 from tests.views.web import stores
 
@@ -194,5 +194,22 @@ def test_a_damaged_memory_is_forgotten(tmp_path: Path, damage: bytes) -> None:
 
 def test_the_page_is_small() -> None:
     """What travels, compressed: far below 250 kB."""
-    shipped = {path: asset for path, asset in assets().items() if path != "/"}
-    assert sum(asset.shipped for asset in shipped.values()) < 80_000
+    assert sum(asset.shipped for asset in page.files().values()) < 80_000
+
+
+def test_the_files_of_the_page_are_asked_for_once(served: tools.Served) -> None:
+    """They are named after what they hold, so a browser keeps them; the page that names them is looked at each time."""
+    index = served.ask("/")
+    assert index.headers["cache-control"] == "no-cache"
+    assert served.ask("/", f"If-None-Match: {index.headers['etag']}").status == 304
+    for path in set(page.files()) - {"/", "/index.html"}:
+        assert f'="{path[1:]}"' in index.body.decode()
+        assert "immutable" in served.ask(path).headers["cache-control"]
+
+
+def test_the_modules_are_one_script() -> None:
+    """Every one of them is in it, none is fetched, and nothing in it could end a page that holds it."""
+    script = page.script("stored", "main")
+    assert not [line for line in script.splitlines() if line.startswith(("import ", "export "))]
+    assert {f"const ${path.stem} =" in script for path in page.ASSETS.glob("*.js") if path.stem != "main"} == {True}
+    assert "</script" not in script and "<!--" not in script

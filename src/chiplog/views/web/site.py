@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property, partial
-from hashlib import blake2b
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +16,7 @@ import msgspec
 from chiplog.store.catalog import Catalog, Entry, stamp_of
 from chiplog.store.reader import Stored
 from chiplog.version import VERSION
-from chiplog.views.web import plain
+from chiplog.views.web import page, plain
 from chiplog.views.web.guard import refusal
 from chiplog.views.web.http import PIECE, Request, Response
 
@@ -30,13 +27,6 @@ if TYPE_CHECKING:
     from chiplog.views.folio import Folio
     from chiplog.views.web.live import Feed
 
-ASSETS = Path(__file__).parent / "assets"
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # which a browser may show; all else is downloaded
 OPEN_RUNS = 40
 SERIES = 200  # in one answer
@@ -75,7 +65,7 @@ class Site:
         }
 
     async def __call__(self, request: Request) -> Response:
-        asset = assets().get(request.path)
+        asset = page.files().get(request.path)
         if asset is not None:
             return asset.answer(request)
         if request.path == "/api/live":
@@ -278,39 +268,6 @@ class Site:
                     self._runs.popitem(last=False)
             self._runs.move_to_end(key)
             return entry, *self._runs[key]
-
-
-class Asset:
-    """A file of the page, read once."""
-
-    def __init__(self, path: Path) -> None:
-        self._plain = path.read_bytes()
-        self._type = TYPES[path.suffix]
-        self._tag = f'"{blake2b(self._plain, digest_size=8).hexdigest()}"'
-
-    @cached_property
-    def _packed(self) -> bytes:
-        return gzip.compress(self._plain, 6, mtime=0)
-
-    def answer(self, request: Request) -> Response:
-        headers = (("etag", self._tag), ("cache-control", "no-cache"), ("vary", "accept-encoding"))
-        if request.header("if-none-match") == self._tag:
-            return Response(304, b"", headers)
-        packed = "gzip" in (request.header("accept-encoding") or "")
-        coding = (("content-encoding", "gzip"),) if packed else ()
-        return Response(200, self._packed if packed else self._plain, (("content-type", self._type), *headers, *coding))
-
-    @property
-    def shipped(self) -> int:
-        """Bytes that travel."""
-        return len(self._packed)
-
-
-@cache
-def assets() -> dict[str, Asset]:
-    """The page's files by their address: these and no others are served."""
-    found = {f"/{path.name}": Asset(path) for path in sorted(ASSETS.iterdir()) if path.suffix in TYPES}
-    return {**found, "/": found["/index.html"]}
 
 
 _PRIVATE = (("cache-control", "no-store"),)

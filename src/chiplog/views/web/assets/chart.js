@@ -164,8 +164,11 @@ export class Chart {
     this.element.dataset.until = String(Math.max(0, ...(this.curves ?? []).map((one) => one.until)));
     this.element.dataset.takes = String(this.takes);
     const bad = (this.curves ?? []).reduce((sum, one) => sum + one.marks.reduce((all, mark) => all + mark[2], 0), 0);
-    this.note.textContent = this.words || (bad ? `${bad} not finite` : "");
-    this.note.className = this.words || bad ? "bad" : "faint";
+    const words = this.words || (bad ? `${bad} not finite` : "");
+    if (this.note.textContent !== words) {
+      this.note.textContent = words;
+      this.note.className = words ? "bad" : "faint";
+    }
   }
 
   /**

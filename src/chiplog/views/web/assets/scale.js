@@ -1,7 +1,7 @@
 // @ts-check
 /** From values to pixels, and the ticks between. */
 
-import { duration, number } from "./format.js";
+import { count, date, duration, number } from "./format.js";
 
 /** @typedef {{low: number, high: number, log: boolean, kind?: string}} Scale */
 
@@ -54,9 +54,9 @@ export function ticks(scale, most) {
 
 /** @param {number} value @param {string} [kind] */
 export function name(value, kind) {
-  if (kind === "time") return new Date(value * 1000).toLocaleString("sv");
+  if (kind === "time") return date(value * 1000);
   if (kind === "relative") return duration(value);
-  return Number.isInteger(value) ? value.toLocaleString("en") : number(value);
+  return Number.isInteger(value) ? count(value) : number(value);
 }
 
 /** @param {number} value @param {number} step */
@@ -112,7 +112,7 @@ function times(scale, most) {
   /** @type {[number, string][]} */
   const found = [];
   for (let at = Math.ceil((scale.low - off) / step) * step + off; at <= scale.high && found.length < 50; at += step) {
-    const words = new Date(at * 1000).toLocaleString("sv");
+    const words = date(at * 1000);
     found.push([at, step >= 86400 ? words.slice(5, 10) : step >= 60 ? words.slice(11, 16) : words.slice(11, 19)]);
   }
   return found;
