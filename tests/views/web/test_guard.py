@@ -17,7 +17,7 @@ from tests.views.web import serving as tools
 from tests.views.web import stores
 
 ROUTES = (
-    "/api/runs", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix", "/api/ranks", "/api/trace", "/api/goodput",
+    "/api/runs", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix", "/api/ranks", "/api/trace", "/api/timeline", "/api/goodput",
     "/api/perfetto", "/api/console", "/api/file", "/api/live", "/api/enter", "/api/nothing",
 )  # fmt: skip
 PAGES = tuple(page.files())

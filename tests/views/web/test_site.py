@@ -135,6 +135,25 @@ def test_ranks_matrices_and_spans_are_there(served: tools.Served) -> None:
     assert all(name in packets.body for name in (b"forward", b"backward", b"optimizer"))
 
 
+def test_a_step_is_a_timeline(tmp_path: Path) -> None:
+    """Of one step alone: lanes by when they begin, spans below those they lie in, with their tags and what went wrong."""
+    stores.traced(tmp_path)
+    with tools.serving(tmp_path) as served:
+        found = served.get("timeline", run=served.keys()["traced"], step=1, rank=0)
+        assert served.get("timeline", run=served.keys()["traced"], step=7, rank=0)["spans"] == []
+    assert found["seconds"] == pytest.approx(0.4) and found["left"] == 0
+    assert [(lane["name"], lane["kind"], lane["rows"]) for lane in found["lanes"]] == [
+        ("main", "", 3), ("tpu0_queue", "queue", 1), ("tpu0", "device", 1),
+    ]  # fmt: skip
+    rows = {(one["name"], one["lane"]): one["row"] for one in found["spans"]}
+    assert rows == {
+        ("step", 0): 0, ("forward", 0): 1, ("attention", 0): 2, ("backward", 0): 1, ("save", 0): 1, ("kernels", 1): 0, ("kernels", 2): 0,
+    }  # fmt: skip
+    (failed,) = (one for one in found["spans"] if one["failed"])
+    assert failed["name"] == "save" and failed["tags"] == {"error": "OSError: disk full"}
+    assert failed["start"] == pytest.approx(0.32) and failed["seconds"] == pytest.approx(0.07)
+
+
 def test_what_is_written_now_is_told_at_once(tmp_path: Path) -> None:
     """A page that listens hears of a row soon after `log`, and of the run's end."""
     with chiplog.init("live", id="now", dir=tmp_path, sinks="none") as run, tools.serving(tmp_path) as served:

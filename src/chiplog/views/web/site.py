@@ -23,6 +23,7 @@ from chiplog.views.web.http import PIECE, Request, Response
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from chiplog.store.spans import Spans
     from chiplog.views.curves import Shelf
     from chiplog.views.folio import Folio
     from chiplog.views.web.live import Feed
@@ -50,6 +51,7 @@ class Site:
         self._lock = threading.Lock()
         self._shelf: Shelf | None = None
         self._feed: Feed | None = None
+        self._traced: tuple[tuple[str, str], Spans] | None = None
         self._routes: dict[str, Callable[[Request], Any]] = {
             "/api/runs": self._list,
             "/api/columns": self._columns,
@@ -59,6 +61,7 @@ class Site:
             "/api/matrix": self._matrix,
             "/api/ranks": self._ranks,
             "/api/trace": self._trace,
+            "/api/timeline": self._timeline,
             "/api/goodput": self._goodput,
             "/api/perfetto": self._perfetto,
             "/api/console": self._console,
@@ -196,8 +199,13 @@ class Site:
     def _trace(self, request: Request) -> Response:
         from chiplog.views.web import answers
 
-        _, stored, _ = self._run(request.query.get("run", ""))
-        return _json(answers.trace(stored))
+        return _json(answers.trace(self._spans(request)))
+
+    def _timeline(self, request: Request) -> Response:
+        from chiplog.views.web import answers
+
+        found = answers.timeline(self._spans(request), _number(request, "step") or 0.0, _whole(request, "rank"))
+        return _json(found)
 
     def _goodput(self, request: Request) -> Response:
         from chiplog.views.web import answers
@@ -254,6 +262,15 @@ class Site:
         return Response(200, events, (("content-type", "text/event-stream"), *_PRIVATE))
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _spans(self, request: Request) -> Spans:
+        """All spans of a run: read once for its table and for each of its steps, until it is written to."""
+        _, stored, _ = self._run(request.query.get("run", ""))
+        mark = str(stored.path), stamp_of(stored.path)
+        known = self._traced
+        if known is None or known[0] != mark:
+            known = self._traced = mark, stored.spans()
+        return known[1]
 
     def _run(self, key: str) -> tuple[Entry, Stored, Folio]:
         from chiplog.views.folio import Folio

@@ -87,7 +87,7 @@ def _run(path: Path, entry: Entry) -> dict[str, Any]:
         "samples": samples,
         "matrices": matrices,
         "ranks": ranks,
-        "trace": answers.trace(stored) if about["spans"] else None,
+        "trace": answers.trace(stored.spans()) if about["spans"] else None,
         "goodput": answers.goodput(stored),
         "console": list(folio.console),
     }

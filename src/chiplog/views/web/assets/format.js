@@ -38,7 +38,8 @@ export function count(value) {
 /** @param {number} seconds */
 export function duration(seconds) {
   if (!(seconds >= 0)) return "";
-  if (seconds < 1) return `${Math.round(seconds * 1000)}ms`;
+  if (seconds > 0 && seconds < 1e-3) return `${Number((seconds * 1e6).toPrecision(3))}µs`;
+  if (seconds < 1) return `${Number((seconds * 1e3).toPrecision(3))}ms`;
   if (seconds < 10) return `${seconds.toFixed(1)}s`;
   const whole = Math.round(seconds);
   const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
