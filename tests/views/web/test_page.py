@@ -6,6 +6,7 @@ import fcntl
 import http.server
 import math
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -196,7 +197,7 @@ def test_a_step_is_walked_through(browser: Browser, tmp_path: Path) -> None:
         page.keyboard.press("0")
         expect(flame).to_have_attribute("data-high", "0.4")
         page.keyboard.press("+")
-        expect(flame).to_have_attribute("data-low", "0.08")
+        expect(flame).to_have_attribute("data-high", re.compile(r"^0\.3[12]"))
         page.get_by_role("button", name="step before").click()
         expect(flame).to_have_attribute("aria-label", "timeline of step 0, rank 0: 7 spans in 400ms")
         assert "step=0" in page.url

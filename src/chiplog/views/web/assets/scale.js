@@ -5,12 +5,22 @@ import { count, date, duration, number } from "./format.js";
 
 /** @typedef {{low: number, high: number, log: boolean, kind?: string}} Scale */
 
+/**
+ * A function from values to pixels; in halves, so that no sum is too large for a double.
+ * @param {Scale} scale
+ * @param {number} from
+ * @param {number} to
+ * @returns {(value: number) => number}
+ */
+export function placer(scale, from, to) {
+  const low = (scale.log ? Math.log10(scale.low) : scale.low) / 2, high = (scale.log ? Math.log10(scale.high) : scale.high) / 2;
+  const wide = high - low, by = to - from;
+  return scale.log ? (value) => from + (Math.log10(value) / 2 - low) / wide * by : (value) => from + (value / 2 - low) / wide * by;
+}
+
 /** @param {Scale} scale @param {number} value @param {number} from @param {number} to */
 export function place(scale, value, from, to) {
-  const [low, high, at] = scale.log
-    ? [Math.log10(scale.low), Math.log10(scale.high), Math.log10(value)]
-    : [scale.low, scale.high, value];
-  return from + (at / 2 - low / 2) / (high / 2 - low / 2) * (to - from);
+  return placer(scale, from, to)(value);
 }
 
 /**
