@@ -251,9 +251,9 @@ def _heap(page: Any) -> float:
 @row
 def page_size() -> Iterator[Figure]:
     """What the page ships, compressed."""
-    from chiplog.views.web.site import assets
+    from chiplog.views.web.page import files
 
-    shipped = sum(asset.shipped for path, asset in assets().items() if path != "/")
+    shipped = sum(asset.shipped for path, asset in files().items() if path != "/index.html")
     yield Figure("page, style and modules", shipped / 1024, "KiB", 250)
 
 

@@ -140,6 +140,31 @@ def _spans(journal: Journal, names: list[str], step: int) -> None:
     )  # fmt: skip
 
 
+def traced(root: Path) -> Path:
+    """A run of two steps whose spans lie on a thread, a device and the queue before it; one of them fails."""
+    run = make_run(root, "tiny-lm", "traced")
+    journal = Journal(run)
+    ms = 10**6
+    for step in range(2):
+        journal.step(step, train__loss=1.0)
+        base, first = BEGAN + step * 10**9, 10 * step + 1
+        rows = [  # name, timeline, id, parent, start, duration
+            ("step", 0, first, 0, 0, 400), ("forward", 0, first + 1, first, 0, 100), ("attention", 0, first + 2, first + 1, 20, 50),
+            ("backward", 0, first + 3, first, 110, 200), ("save", 0, first + 4, first, 320, 70),
+            ("kernels", 1, first + 5, 0, 60, 280), ("kernels", 2, first + 6, 0, 10, 50),
+        ]  # fmt: skip
+        names = sorted({row[0] for row in rows})
+        journal.add(
+            records.Spans, names=names, threads=["main", "tpu0", "tpu0_queue"], name=[names.index(row[0]) for row in rows],
+            thread=[row[1] for row in rows], id=[row[2] for row in rows], parent=[row[3] for row in rows],
+            start=[base + row[4] * ms for row in rows], duration=[row[5] * ms for row in rows], step=[step] * len(rows),
+            kinds={"tpu0": "device", "tpu0_queue": "queue"}, tags={str(first + 1): {"layers": 8, "note": "<b>bold</b>"}},
+            failed=[first + 4], errors={str(first + 4): "OSError: disk full"},
+        )  # fmt: skip
+    journal.finish()
+    return run
+
+
 def damage(run: Path) -> None:
     """Flip bits in the middle of a journal."""
     path = next((run / layout.JOURNAL).iterdir())

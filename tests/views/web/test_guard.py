@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 
 from chiplog.core import records
+from chiplog.views.web import page
 from chiplog.views.web.guard import is_loopback
 from tests.views.web import serving as tools
 from tests.views.web import stores
 
 ROUTES = (
-    "/api/runs", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix", "/api/ranks", "/api/trace", "/api/goodput",
+    "/api/runs", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix", "/api/ranks", "/api/trace", "/api/timeline", "/api/goodput",
     "/api/perfetto", "/api/console", "/api/file", "/api/live", "/api/enter", "/api/nothing",
 )  # fmt: skip
-PAGES = ("/", "/index.html", "/main.js", "/style.css")
+PAGES = tuple(page.files())
+SCRIPT = next(path for path in PAGES if path.endswith(".js"))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,7 @@ def test_only_its_own_names_are_answered(served: tools.Served) -> None:
     """A name that another site could point at us gets nothing, by any method, at any address."""
     asked = 0
     for host in _bad_hosts(served.port):
-        for path in ("/", "/main.js", "/api/runs", "/api/live"):
+        for path in ("/", SCRIPT, "/api/runs", "/api/live"):
             for method in ("GET", "POST", "DELETE"):
                 answer = served.ask(path, host=host, method=method)
                 assert answer.status in (400, 421), (host, path, method, answer.status)
@@ -175,9 +177,9 @@ def test_no_address_leads_out(served: tools.Served) -> None:
     key = served.keys()["secret-run"]
     places = [
         "/../etc/passwd", "/..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/%252e%252e%252fetc/passwd", "/..\\etc\\passwd",
-        "/%00", "/main.js%00.png", "//etc/passwd", "/etc/passwd", "/C:/windows", "/file:///etc/passwd", "/assets/main.js",
-        "/./main.js", "/main.js/", "/MAIN.JS", "/main\u200b.js".encode().decode("latin-1"), "/site.py", "/../site.py", "/.",
-        "/jsconfig.json", "/api/../main.js", "/" + "a" * 4000, "/%ff%fe", "/api/run/../runs",
+        "/%00", f"{SCRIPT}%00.png", "//etc/passwd", "/etc/passwd", "/C:/windows", "/file:///etc/passwd", "/assets/main.js", "/main.js",
+        f"/.{SCRIPT}", f"{SCRIPT}/", SCRIPT.upper(), SCRIPT.replace(".", "\u200b.").encode().decode("latin-1"), "/site.py", "/../site.py", "/.",
+        "/jsconfig.json", f"/api/..{SCRIPT}", "/" + "a" * 4000, "/%ff%fe", "/api/run/../runs",
     ]  # fmt: skip
     for place in places:
         answer = served.ask(place)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import chiplog
+from tests.faults.harness import PATIENCE, count
 from tests.views.web import serving as tools
 
 
@@ -42,6 +50,90 @@ def test_many_listeners_cost_little(tmp_path: Path) -> None:
         finally:
             for one in listeners:
                 one.close()
+
+
+@pytest.mark.timeout(PATIENCE)
+def test_a_crowd_stays_small(tmp_path: Path) -> None:
+    """Idle connections, half a request that drips, a reader of a byte a second and fifty pages, while a run is written.
+
+    The server stays small and goes on answering; `log` does not notice.
+    """
+    seconds, idle = count(3, 300), count(250, 1000)
+    command = [sys.executable, "-m", "chiplog", "ui", str(tmp_path), "--no-browser"]
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with (
+        chiplog.init("live", id="now", dir=tmp_path, sinks="none") as run,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as server,
+        contextlib.ExitStack() as kept,
+    ):
+        assert server.stdout is not None
+        kept.callback(server.terminate)
+        place, _, token = server.stdout.readline().strip().partition("#token=")
+        port = int(place.rstrip("/").rpartition(":")[2])
+        ask = f"GET /api/%b HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+        run.log({"loss": 1.0}, step=0)
+
+        def connect(words: bytes = b"", room: int = 0) -> socket.socket:
+            one = kept.enter_context(socket.socket())
+            if room:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+            one.settimeout(20)
+            one.connect(("127.0.0.1", port))
+            one.sendall(words)
+            return one
+
+        def answered() -> float:
+            began = time.monotonic()
+            with socket.create_connection(("127.0.0.1", port), 20) as one:
+                one.sendall(ask % b"runs")
+                key = re.search(rb'"key":"(\w+)"', _until(one, b'"gone"'))
+                assert key is not None
+                keys.append(key[1])
+            return time.monotonic() - began
+
+        keys: list[bytes] = []
+        answered()
+        live = ask % (b"live?runs=" + keys[0])
+        pages = [connect(live) for _ in range(50)]
+        slow = connect(live, room=2048)
+        for one in pages:
+            _until(one, b"hello")
+        crowd = [connect() for _ in range(idle)]
+        drips = [connect(b"GET / HTTP/1.1\r\n") for _ in range(20)]
+        logged, waits, most, files = [], [answered()], 0, 0
+        end, step, tick = time.monotonic() + seconds, 0, 0.0
+        while time.monotonic() < end:
+            began = time.perf_counter()
+            run.log({f"series-{n}": float(step) for n in range(50)}, step=(step := step + 1))
+            logged.append(time.perf_counter() - began)
+            time.sleep(0.01)
+            for one in pages:
+                with contextlib.suppress(BlockingIOError):
+                    assert one.recv(1 << 20, socket.MSG_DONTWAIT), "the server has closed the connection of a page"
+            if time.monotonic() > tick + 1:
+                tick = time.monotonic()
+                with contextlib.suppress(OSError):  # whoever drips or stands in the way is let go, and comes again
+                    slow.recv(1, socket.MSG_DONTWAIT)
+                for one in drips:
+                    with contextlib.suppress(OSError):
+                        one.send(b"x")
+                crowd += [connect() for _ in range(20)]
+                for one in crowd[:20]:
+                    one.close()
+                del crowd[:20]
+                waits.append(answered())
+                most = max(most, _memory(server.pid))
+                files = max(files, len(os.listdir(f"/proc/{server.pid}/fd")))
+        logged.sort()
+        print(
+            f"{seconds} s, {idle} idle: server {most >> 20} MiB, {files} files; an answer took {max(waits):.2f} s at most; "
+            f"log {logged[len(logged) // 2] * 1e6:.0f} µs, {logged[len(logged) * 99 // 100] * 1e6:.0f} µs at the 99th, "
+            f"{logged[-1] * 1e3:.1f} ms at most of {len(logged)}"
+        )
+        assert most < 300 << 20
+        assert files < 256
+        assert logged[-1] < 1.0
+    assert server.returncode == -signal.SIGTERM or server.returncode == 0
 
 
 def test_a_listener_that_leaves_is_forgotten(tmp_path: Path) -> None:
@@ -86,5 +178,5 @@ def _hear(connection: socket.socket, speak: Callable[[], object]) -> None:
     assert b'"last":1' in heard
 
 
-def _memory() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def _memory(pid: int | str = "self") -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

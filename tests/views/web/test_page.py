@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import http.server
+import math
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -26,6 +28,7 @@ CHROMIUM = shutil.which("chromium")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
 
+expect.set_options(timeout=15_000)  # as for actions: other work of the machine may take its time
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's package chromium")
 
 
@@ -163,6 +166,43 @@ def _every_tab(page: Page) -> None:
     page.get_by_role("tab", name="Matrices").click()
     page.get_by_label("time").fill("0")
     expect(page.locator("section.run")).to_contain_text("1 of 13")
+
+
+def test_a_step_is_walked_through(browser: Browser, tmp_path: Path) -> None:
+    """Its timeline says what one points at; wheel, drag and keys zoom and pan; bars and buttons choose the step."""
+    stores.traced(tmp_path)
+    with tools.serving(tmp_path) as served, looking(browser, served) as page:
+        page.goto(f"{served.address}#/run/{served.keys()['traced']}/trace")
+        flame = page.locator("canvas.flame")
+        expect(flame).to_have_attribute("aria-label", "timeline of step 1, rank 0: 7 spans in 400ms")
+        box = flame.bounding_box()
+        assert box is not None
+        said = page.locator("figure", has=flame).locator(".said")
+        point = box["x"] + box["width"] * 0.02, box["y"] + 70  # in the second row of the first lane
+        page.mouse.move(*point)
+        expect(said).to_contain_text("forward 100ms, from 0ms · layers=8, note=<b>bold</b>")
+        page.mouse.wheel(0, -300)
+        expect(flame).not_to_have_attribute("data-high", "0.4")
+        low, high = (float(flame.get_attribute(f"data-{end}") or "") for end in ("low", "high"))
+        assert low == pytest.approx(0.02 * 0.4 * (1 - 1 / math.e), abs=2e-3) and high - low == pytest.approx(
+            0.4 / math.e
+        )
+        page.mouse.down()
+        page.mouse.move(point[0] - 100, point[1], steps=3)
+        page.mouse.up()
+        assert float(flame.get_attribute("data-low") or "") == pytest.approx(
+            low + 100 / box["width"] * (high - low), rel=0.01
+        )
+        flame.focus()
+        page.keyboard.press("0")
+        expect(flame).to_have_attribute("data-high", "0.4")
+        page.keyboard.press("+")
+        expect(flame).to_have_attribute("data-high", re.compile(r"^0\.3[12]"))
+        page.get_by_role("button", name="step before").click()
+        expect(flame).to_have_attribute("aria-label", "timeline of step 0, rank 0: 7 spans in 400ms")
+        assert "step=0" in page.url
+        page.locator("canvas.stack").click(position={"x": 800, "y": 100})
+        expect(page.get_by_label("step", exact=True)).to_have_value("1")
 
 
 def test_a_run_is_watched_while_it_is_written(browser: Browser, tmp_path: Path) -> None:

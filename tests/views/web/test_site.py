@@ -15,7 +15,7 @@ import pytest
 
 import chiplog
 from chiplog.store.catalog import Catalog
-from chiplog.views.web.site import assets
+from chiplog.views.web import page
 from tests.views.web import serving as tools
 from tests.views.web import stores
 
@@ -135,6 +135,25 @@ def test_ranks_matrices_and_spans_are_there(served: tools.Served) -> None:
     assert all(name in packets.body for name in (b"forward", b"backward", b"optimizer"))
 
 
+def test_a_step_is_a_timeline(tmp_path: Path) -> None:
+    """Of one step alone: lanes by when they begin, spans below those they lie in, with their tags and what went wrong."""
+    stores.traced(tmp_path)
+    with tools.serving(tmp_path) as served:
+        found = served.get("timeline", run=served.keys()["traced"], step=1, rank=0)
+        assert served.get("timeline", run=served.keys()["traced"], step=7, rank=0)["spans"] == []
+    assert found["seconds"] == pytest.approx(0.4) and found["left"] == 0
+    assert [(lane["name"], lane["kind"], lane["rows"]) for lane in found["lanes"]] == [
+        ("main", "", 3), ("tpu0_queue", "queue", 1), ("tpu0", "device", 1),
+    ]  # fmt: skip
+    rows = {(one["name"], one["lane"]): one["row"] for one in found["spans"]}
+    assert rows == {
+        ("step", 0): 0, ("forward", 0): 1, ("attention", 0): 2, ("backward", 0): 1, ("save", 0): 1, ("kernels", 1): 0, ("kernels", 2): 0,
+    }  # fmt: skip
+    (failed,) = (one for one in found["spans"] if one["failed"])
+    assert failed["name"] == "save" and failed["tags"] == {"error": "OSError: disk full"}
+    assert failed["start"] == pytest.approx(0.32) and failed["seconds"] == pytest.approx(0.07)
+
+
 def test_what_is_written_now_is_told_at_once(tmp_path: Path) -> None:
     """A page that listens hears of a row soon after `log`, and of the run's end."""
     with chiplog.init("live", id="now", dir=tmp_path, sinks="none") as run, tools.serving(tmp_path) as served:
@@ -194,5 +213,22 @@ def test_a_damaged_memory_is_forgotten(tmp_path: Path, damage: bytes) -> None:
 
 def test_the_page_is_small() -> None:
     """What travels, compressed: far below 250 kB."""
-    shipped = {path: asset for path, asset in assets().items() if path != "/"}
-    assert sum(asset.shipped for asset in shipped.values()) < 80_000
+    assert sum(asset.shipped for asset in page.files().values()) < 80_000
+
+
+def test_the_files_of_the_page_are_asked_for_once(served: tools.Served) -> None:
+    """They are named after what they hold, so a browser keeps them; the page that names them is looked at each time."""
+    index = served.ask("/")
+    assert index.headers["cache-control"] == "no-cache"
+    assert served.ask("/", f"If-None-Match: {index.headers['etag']}").status == 304
+    for path in set(page.files()) - {"/", "/index.html"}:
+        assert f'="{path[1:]}"' in index.body.decode()
+        assert "immutable" in served.ask(path).headers["cache-control"]
+
+
+def test_the_modules_are_one_script() -> None:
+    """Every one of them is in it, none is fetched, and nothing in it could end a page that holds it."""
+    script = page.script("stored", "main")
+    assert not [line for line in script.splitlines() if line.startswith(("import ", "export "))]
+    assert {f"const ${path.stem} =" in script for path in page.ASSETS.glob("*.js") if path.stem != "main"} == {True}
+    assert "</script" not in script and "<!--" not in script

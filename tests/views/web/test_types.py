@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from chiplog.views.web.site import ASSETS
+from chiplog.views.web.page import ASSETS
 
 
 @pytest.mark.skipif(shutil.which("tsc") is None, reason="needs Debian's package node-typescript")

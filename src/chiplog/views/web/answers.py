@@ -17,6 +17,7 @@ from chiplog.store import layout, state
 from chiplog.store.catalog import Entry
 from chiplog.store.cursors import cursors
 from chiplog.store.reader import Stored
+from chiplog.store.spans import Spans
 from chiplog.views.folio import Folio, Sample
 from chiplog.views.web.plain import encode, row
 
@@ -25,6 +26,7 @@ PAGE = 50  # samples
 LONGEST = 20_000  # characters of one text
 RANK_STEPS = 500  # columns of a step × rank picture
 TRACED = 400  # steps whose time is shown
+BARS = 20_000  # spans of one step
 
 
 def about(stored: Stored, entry: Entry, folio: Folio) -> dict[str, Any]:
@@ -122,9 +124,8 @@ def ranks(stored: Stored, name: str) -> dict[str, Any]:
     }
 
 
-def trace(stored: Stored) -> dict[str, Any]:
+def trace(spans: Spans) -> dict[str, Any]:
     """Where the time went: by name over the whole run, and by step for the newest steps."""
-    spans = stored.spans()
     owned = timing.own_times(spans)
     names: dict[str, list[int]] = {}
     owns: dict[str, int] = {}
@@ -151,6 +152,50 @@ def trace(stored: Stored) -> dict[str, Any]:
             for name, taken in sorted(names.items(), key=lambda item: -owns[item[0]])[:200]
         ],
         "steps": [{"step": step, "own": {k: v / 1e9 for k, v in steps[step].items()}} for step in newest],
+    }
+
+
+def timeline(spans: Spans, step: float, rank: int) -> dict[str, Any]:
+    """One step of a rank, of its last attempt: lanes by when they begin, and spans below those they lie in."""
+    found = spans.at(step=step).of(rank=rank)
+    found = found.of(attempt=max((span.attempt for span in found), default=0))
+    left = len(found) - BARS
+    if left > 0:
+        least = sorted((span.duration for span in found), reverse=True)[BARS - 1]
+        found = found.where(lambda span: span.duration >= least)[:BARS]
+    begin = min((span.start for span in found), default=0)
+    lanes: dict[str, int] = {}
+    kinds: list[str] = []
+    ends: list[list[int]] = []  # of the last span in each row of each lane
+    drawn = []
+    for span in sorted(found, key=lambda one: (one.start, -one.duration, one.id)):
+        lane = lanes.setdefault(span.thread, len(lanes))
+        if lane == len(ends):
+            kinds.append(span.kind)
+            ends.append([])
+        rows = ends[lane]
+        row = next((at for at, end in enumerate(rows) if end <= span.start), len(rows))
+        rows[row : row + 1] = [span.end]
+        drawn.append(
+            {
+                "lane": lane,
+                "row": row,
+                "name": span.name,
+                "start": (span.start - begin) / 1e9,
+                "seconds": span.seconds,
+                "failed": span.failed,
+                "tags": {**span.tags, **({"error": span.error} if span.error else {})},
+            }
+        )
+    return {
+        "step": step,
+        "rank": rank,
+        "seconds": max((span.end - begin for span in found), default=0) / 1e9,
+        "left": max(0, left),
+        "lanes": [
+            {"name": name, "kind": kind, "rows": len(rows)} for name, kind, rows in zip(lanes, kinds, ends, strict=True)
+        ],
+        "spans": drawn,
     }
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property, partial
-from hashlib import blake2b
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,24 +16,18 @@ import msgspec
 from chiplog.store.catalog import Catalog, Entry, stamp_of
 from chiplog.store.reader import Stored
 from chiplog.version import VERSION
-from chiplog.views.web import plain
+from chiplog.views.web import page, plain
 from chiplog.views.web.guard import refusal
 from chiplog.views.web.http import PIECE, Request, Response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from chiplog.store.spans import Spans
     from chiplog.views.curves import Shelf
     from chiplog.views.folio import Folio
     from chiplog.views.web.live import Feed
 
-ASSETS = Path(__file__).parent / "assets"
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # which a browser may show; all else is downloaded
 OPEN_RUNS = 40
 SERIES = 200  # in one answer
@@ -60,6 +51,7 @@ class Site:
         self._lock = threading.Lock()
         self._shelf: Shelf | None = None
         self._feed: Feed | None = None
+        self._traced: tuple[tuple[str, str], Spans] | None = None
         self._routes: dict[str, Callable[[Request], Any]] = {
             "/api/runs": self._list,
             "/api/columns": self._columns,
@@ -69,13 +61,14 @@ class Site:
             "/api/matrix": self._matrix,
             "/api/ranks": self._ranks,
             "/api/trace": self._trace,
+            "/api/timeline": self._timeline,
             "/api/goodput": self._goodput,
             "/api/perfetto": self._perfetto,
             "/api/console": self._console,
         }
 
     async def __call__(self, request: Request) -> Response:
-        asset = assets().get(request.path)
+        asset = page.files().get(request.path)
         if asset is not None:
             return asset.answer(request)
         if request.path == "/api/live":
@@ -206,8 +199,13 @@ class Site:
     def _trace(self, request: Request) -> Response:
         from chiplog.views.web import answers
 
-        _, stored, _ = self._run(request.query.get("run", ""))
-        return _json(answers.trace(stored))
+        return _json(answers.trace(self._spans(request)))
+
+    def _timeline(self, request: Request) -> Response:
+        from chiplog.views.web import answers
+
+        found = answers.timeline(self._spans(request), _number(request, "step") or 0.0, _whole(request, "rank"))
+        return _json(found)
 
     def _goodput(self, request: Request) -> Response:
         from chiplog.views.web import answers
@@ -265,6 +263,15 @@ class Site:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def _spans(self, request: Request) -> Spans:
+        """All spans of a run: read once for its table and for each of its steps, until it is written to."""
+        _, stored, _ = self._run(request.query.get("run", ""))
+        mark = str(stored.path), stamp_of(stored.path)
+        known = self._traced
+        if known is None or known[0] != mark:
+            known = self._traced = mark, stored.spans()
+        return known[1]
+
     def _run(self, key: str) -> tuple[Entry, Stored, Folio]:
         from chiplog.views.folio import Folio
 
@@ -278,39 +285,6 @@ class Site:
                     self._runs.popitem(last=False)
             self._runs.move_to_end(key)
             return entry, *self._runs[key]
-
-
-class Asset:
-    """A file of the page, read once."""
-
-    def __init__(self, path: Path) -> None:
-        self._plain = path.read_bytes()
-        self._type = TYPES[path.suffix]
-        self._tag = f'"{blake2b(self._plain, digest_size=8).hexdigest()}"'
-
-    @cached_property
-    def _packed(self) -> bytes:
-        return gzip.compress(self._plain, 6, mtime=0)
-
-    def answer(self, request: Request) -> Response:
-        headers = (("etag", self._tag), ("cache-control", "no-cache"), ("vary", "accept-encoding"))
-        if request.header("if-none-match") == self._tag:
-            return Response(304, b"", headers)
-        packed = "gzip" in (request.header("accept-encoding") or "")
-        coding = (("content-encoding", "gzip"),) if packed else ()
-        return Response(200, self._packed if packed else self._plain, (("content-type", self._type), *headers, *coding))
-
-    @property
-    def shipped(self) -> int:
-        """Bytes that travel."""
-        return len(self._packed)
-
-
-@cache
-def assets() -> dict[str, Asset]:
-    """The page's files by their address: these and no others are served."""
-    found = {f"/{path.name}": Asset(path) for path in sorted(ASSETS.iterdir()) if path.suffix in TYPES}
-    return {**found, "/": found["/index.html"]}
 
 
 _PRIVATE = (("cache-control", "no-store"),)

@@ -1,13 +1,12 @@
 """`chiplog ui --export`: the page with chosen runs, as files that open from disk without a server.
 
-The modules travel as data inside the page, because a browser loads none from disk; what the server would answer lies
-beside it, a script for each run. Series of more than 4,000 points are kept as 2,000 buckets with their least and most.
+The script is inside the page, because a browser loads no modules from disk; what the server would answer lies beside
+it, a script for each run. Series of more than 4,000 points are kept as 2,000 buckets with their least and most.
 """
 
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,13 @@ from chiplog.store.catalog import Catalog, Entry
 from chiplog.store.reader import Stored
 from chiplog.views import curves
 from chiplog.views.folio import Folio
-from chiplog.views.web import answers, plain, printed
-from chiplog.views.web.site import ASSETS
+from chiplog.views.web import answers, page, plain, printed
 
 BUCKETS = 2000
 SAMPLES = 1000  # rows of a table that are taken along, the newest
 FRAMES = 200  # of a matrix
-_IMPORT = re.compile(r'(?<= from )"\./([a-z]+\.js)"')
 POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' data: file:; style-src 'unsafe-inline'; img-src data: blob:; "
+    "default-src 'none'; script-src 'unsafe-inline' file:; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
 
@@ -90,7 +87,7 @@ def _run(path: Path, entry: Entry) -> dict[str, Any]:
         "samples": samples,
         "matrices": matrices,
         "ranks": ranks,
-        "trace": answers.trace(stored) if about["spans"] else None,
+        "trace": answers.trace(stored.spans()) if about["spans"] else None,
         "goodput": answers.goodput(stored),
         "console": printed.since(folio, 0),
     }
@@ -116,25 +113,20 @@ def _series(stored: Stored, name: str) -> dict[str, Any]:
 
 
 def _page(keys: list[str]) -> str:
-    """The page with its modules inside: by an import map, each as data."""
-    modules = {path.name: path.read_text() for path in sorted(ASSETS.glob("*.js"))}
-    places = {
-        name: "data:text/javascript;base64," + base64.b64encode(_IMPORT.sub(r'"\1"', text).encode()).decode()
-        for name, text in modules.items()
-    }
-    icon = "data:image/svg+xml;base64," + base64.b64encode((ASSETS / "icon.svg").read_bytes()).decode()
-    scripts = "".join(f'<script src="{name}.js"></script>\n' for name in ("runs", *keys))
-    page = re.sub(r'<link rel="modulepreload".*?>\n', "", (ASSETS / "index.html").read_text())
-    page = page.replace(
-        '<link rel="stylesheet" href="style.css">', f"<style>{(ASSETS / 'style.css').read_text()}</style>"
-    ).replace('href="icon.svg"', f'href="{icon}"')
+    """The page with its script and style inside."""
+    icon = "data:image/svg+xml;base64," + base64.b64encode(page.source("icon.svg").encode()).decode()
+    runs = "".join(f'<script src="{name}.js"></script>\n' for name in ("runs", *keys))
     head = (
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        f'<script type="importmap">{_script({"imports": places})}</script>\n'
-        f"<script>var chiplogParts = []; function chiplogTake(part) {{ chiplogParts.push(part); }}</script>\n{scripts}"
-        '<script type="module">import "stored.js"; import("main.js");</script>'
+        f"<script>var chiplogParts = []; function chiplogTake(part) {{ chiplogParts.push(part); }}</script>\n{runs}"
+        f'<script type="module">{page.script("stored", "main")}</script>'
     )
-    return page.replace('<script type="module" src="main.js"></script>', head)
+    return (
+        page.source("index.html")
+        .replace('<link rel="stylesheet" href="style.css">', f"<style>{page.source('style.css')}</style>")
+        .replace('href="icon.svg"', f'href="{icon}"')
+        .replace('<script type="module" src="main.js"></script>', head)
+    )
 
 
 def _script(data: Any) -> str:

@@ -164,8 +164,11 @@ export class Chart {
     this.element.dataset.until = String(Math.max(0, ...(this.curves ?? []).map((one) => one.until)));
     this.element.dataset.takes = String(this.takes);
     const bad = (this.curves ?? []).reduce((sum, one) => sum + one.marks.reduce((all, mark) => all + mark[2], 0), 0);
-    this.note.textContent = this.words || (bad ? `${bad} not finite` : "");
-    this.note.className = this.words || bad ? "bad" : "faint";
+    const words = this.words || (bad ? `${bad} not finite` : "");
+    if (this.note.textContent !== words) {
+      this.note.textContent = words;
+      this.note.className = words ? "bad" : "faint";
+    }
   }
 
   /**
@@ -215,12 +218,12 @@ export class Chart {
     /** @type {number[]} */
     const all = [];
     for (const line of lines) {
-      for (let at = 0; at < line.x.length; at++) {
-        if (line.x[at] < x.low || line.x[at] > x.high) continue;
-        for (const one of line.min && line.max ? [line.min[at], line.max[at]] : [line.y[at]]) {
-          if (!isFinite(one) || (this.look.logY && one <= 0)) continue;
-          low = Math.min(low, one);
-          high = Math.max(high, one);
+      for (const list of line.min && line.max ? [line.min, line.max] : [line.y]) {
+        for (let at = 0; at < list.length; at++) {
+          const one = list[at];
+          if (line.x[at] < x.low || line.x[at] > x.high || !isFinite(one) || (this.look.logY && one <= 0)) continue;
+          if (one < low) low = one;
+          if (one > high) high = one;
           if (this.look.clip) all.push(one);
         }
       }

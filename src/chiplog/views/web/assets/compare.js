@@ -47,7 +47,7 @@ export class Compare {
   _values() {
     const { params } = here();
     const kind = el("select", { "aria-label": "place", onchange: () => show() }, [["step", "step"], ["tokens", "tokens"], ["relative", "seconds"]].map(([key, words]) => el("option", { value: key, selected: key === params.get("by") }, words)));
-    const at = el("input", { type: "number", step: "any", placeholder: "the last that all have", "aria-label": "where", value: params.get("at") ?? "", oninput: later(() => show(), 200) });
+    const at = el("input", { type: "number", step: "any", placeholder: "the last in all", "aria-label": "where", value: params.get("at") ?? "", oninput: later(() => show(), 200) });
     const find = el("input", { type: "search", placeholder: "Search series", "aria-label": "search series", value: params.get("of") ?? "", oninput: later(() => show(), 200) });
     const out = el("div", null, "…");
     /** @type {string[][]} */

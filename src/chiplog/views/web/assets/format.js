@@ -26,15 +26,20 @@ export function precise(value) {
   return typeof value === "number" && isFinite(value) ? String(Number(value.toPrecision(7))) : number(value);
 }
 
-/** @param {number|null} value */
+/**
+ * A count in groups of three digits. The browser's own way loads its tables of languages first: 40 ms.
+ * @param {number|null} value
+ */
 export function count(value) {
-  return value === null || value === undefined ? "" : Number.isInteger(value) ? value.toLocaleString("en") : String(value);
+  if (value === null || value === undefined) return "";
+  return Number.isSafeInteger(value) ? String(value).replace(/\B(?=(\d{3})+$)/g, ",") : String(value);
 }
 
 /** @param {number} seconds */
 export function duration(seconds) {
   if (!(seconds >= 0)) return "";
-  if (seconds < 1) return `${Math.round(seconds * 1000)}ms`;
+  if (seconds > 0 && seconds < 1e-3) return `${Number((seconds * 1e6).toPrecision(3))}µs`;
+  if (seconds < 1) return `${Number((seconds * 1e3).toPrecision(3))}ms`;
   if (seconds < 10) return `${seconds.toFixed(1)}s`;
   const whole = Math.round(seconds);
   const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
@@ -58,7 +63,9 @@ export function ago(milliseconds) {
 export function date(milliseconds) {
   if (!milliseconds) return "";
   const when = new Date(milliseconds);
-  return isNaN(when.getTime()) ? "" : when.toLocaleString("sv");
+  if (isNaN(when.getTime())) return "";
+  const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  return `${when.getFullYear()}-${two(when.getMonth() + 1)}-${two(when.getDate())} ${two(when.getHours())}:${two(when.getMinutes())}:${two(when.getSeconds())}`;
 }
 
 /** @param {number} bytes */

@@ -4,6 +4,8 @@
 import { live, series } from "./api.js";
 import { Chart } from "./chart.js";
 import { el, fill, later } from "./dom.js";
+import { count } from "./format.js";
+import { ordered } from "./order.js";
 import { colour } from "./picture.js";
 import { here, note } from "./route.js";
 
@@ -170,7 +172,7 @@ export class Grid {
         wanted.set(title, lines);
       }
     }
-    const titles = [...wanted.keys()].sort((a, b) => weight(a) - weight(b) || a.localeCompare(b, "en", { numeric: true }));
+    const titles = ordered(ordered(wanted.keys(), (title) => title), weight);
     const shown = [...titles.filter((one) => this.pins.has(one)), ...titles.filter((one) => !this.pins.has(one))].slice(0, MOST);
     this.charts = [];
     this.byRun = new Map(this.runs.map((run) => [run.key, new Set()]));
@@ -192,11 +194,12 @@ export class Grid {
         el("summary", null, el("h2", null, name), el("span.faint", null, String(charts.length))),
         el("div.grid", null, charts.map((chart) => chart.element)))),
       !shown.length && el("p.empty", null, this.find ? "No series matches; clear the search to see all." : "Nothing has been logged yet; charts appear here with the first point."),
-      titles.length > MOST && el("p.empty", null, `${MOST} of ${titles.length.toLocaleString("en")} series are shown; search to see others.`));
+      titles.length > MOST && el("p.empty", null, `${MOST} of ${count(titles.length)} series are shown; search to see others.`));
     for (const chart of this.charts) {
       /** @type {any} */ (chart.element).chart = chart;
       this.watcher.observe(chart.element);
     }
+    if (this.charts.length) this._want(this.charts[0]); // before the page is laid out: it will be seen
   }
 
   /** @param {IntersectionObserverEntry[]} entries */
@@ -204,7 +207,7 @@ export class Grid {
     for (const entry of entries) {
       const chart = /** @type {Chart} */ (/** @type {any} */ (entry.target).chart);
       chart.visible = entry.isIntersecting;
-      if (chart.visible && chart.curves) chart.redraw();
+      if (chart.visible && (chart.curves || chart.loading)) chart.redraw();
       else if (chart.visible) this._want(chart);
       else {
         this.queue.delete(chart);

@@ -132,7 +132,7 @@ addEventListener("keydown", (event) => {
   } else if (event.key === "?") keys();
 });
 
+const shown = location.hash.startsWith("#token=") ? enter().catch(() => {}).then(show) : show(); // asks before it draws
 theme(null);
-heading();
-await enter().catch(() => {});
-await show();
+if (!bar.childElementCount) heading();
+await shown;

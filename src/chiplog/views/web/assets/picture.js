@@ -1,7 +1,7 @@
 // @ts-check
 /** A chart as a picture: the same strokes for the screen, a PNG and an SVG. */
 
-import { place, ticks } from "./scale.js";
+import { placer, ticks } from "./scale.js";
 
 /**
  * @typedef {{colour: string, label: string, x: ArrayLike<number>, y: ArrayLike<number>, min?: ArrayLike<number>,
@@ -30,14 +30,13 @@ export function frame(picture) {
 /** @param {Pen} pen @param {Picture} picture @param {Ink} ink */
 export function paint(pen, picture, ink) {
   const box = frame(picture);
-  const across = (/** @type {number} */ at) => place(picture.x, at, box.left, box.right);
-  const up = (/** @type {number} */ at) => place(picture.y, at, box.bottom, box.top);
+  const across = placer(picture.x, box.left, box.right), up = placer(picture.y, box.bottom, box.top);
   for (const [at, words] of ticks(picture.y, Math.max(2, (box.bottom - box.top) / 34))) {
     pen.line([box.left, box.right], [up(at), up(at)], ink.grid, 1, 1);
     pen.text(words, box.left - 6, up(at) + 3.5, ink.faint, "right");
   }
   let free = -Infinity;
-  for (const [at, words] of ticks(picture.x, Math.max(2, (box.right - box.left) / 80))) {
+  for (const [at, words] of ticks(picture.x, Math.max(2, (box.right - box.left) / 62))) {
     const x = across(at), half = words.length * 3;
     pen.line([x, x], [box.bottom, box.bottom + 3], ink.faint, 1, 1);
     if (x - half < free || x + half > picture.width) continue;
@@ -51,7 +50,7 @@ export function paint(pen, picture, ink) {
       pen.line([x, x], [box.top, box.bottom], one.colour, 1, 0.7, one.dashed);
       if (one.flag !== undefined) pen.rect(x - 3, box.top, 7, 7, one.colour);
     }
-    for (const line of picture.lines) draw(pen, line, across, up, picture.y.log);
+    for (const line of picture.lines) draw(pen, within(line, picture.x), across, up, picture.y.log);
   });
   for (const mark of picture.marks) {
     const x = across(mark.x);
@@ -63,6 +62,22 @@ export function paint(pen, picture, ink) {
   if (!picture.lines.some((line) => line.x.length)) {
     pen.text("no points", (box.left + box.right) / 2, (box.top + box.bottom) / 2, ink.faint, "center", 13);
   }
+}
+
+/**
+ * What of a line is in sight, and a point beyond each end.
+ * @param {Line} line
+ * @param {import("./scale.js").Scale} x
+ * @returns {Line}
+ */
+function within(line, x) {
+  let from = 0, to = line.x.length;
+  while (from < to && line.x[from] < x.low) from++;
+  while (to > from && line.x[to - 1] > x.high) to--;
+  [from, to] = [Math.max(0, from - 1), Math.min(line.x.length, to + 1)];
+  if (to - from === line.x.length) return line;
+  const cut = (/** @type {any} */ list) => list && list.slice(from, to);
+  return { ...line, x: cut(line.x), y: cut(line.y), min: cut(line.min), max: cut(line.max), smooth: cut(line.smooth) };
 }
 
 /** @param {Pen} pen @param {Line} line @param {(x: number) => number} across @param {(y: number) => number} up @param {boolean} log */
@@ -113,7 +128,7 @@ export class CanvasPen {
   /** @param {CanvasRenderingContext2D} context */
   constructor(context) {
     this.to = context;
-    context.lineJoin = "round";
+    context.lineJoin = "bevel";
   }
   /** @type {Pen["line"]} */
   line(x, y, colour, width, alpha, dashed) {

@@ -3,7 +3,8 @@
 
 import { get, isStored, live } from "./api.js";
 import { el, fill, later } from "./dom.js";
-import { ago, count, duration, number } from "./format.js";
+import { ago, count, date, duration, number } from "./format.js";
+import { ordered } from "./order.js";
 import { here, link, note } from "./route.js";
 
 /** @typedef {{key: string, project: string, id: string, name: string, tags: string[], state: string, started: number,
@@ -109,21 +110,22 @@ export class Runs {
 
   _arrange() {
     const test = query(this.query);
-    const found = [...this.rows.values()].filter(test);
     const down = this.sort.startsWith("-"), key = this.sort.replace(/^-/, "");
-    found.sort((a, b) => (down ? -1 : 1) * compare(cell(a, key), cell(b, key)) || compare(a.id, b.id));
+    const found = ordered(ordered([...this.rows.values()].filter(test), (row) => row.id), (row) => cell(row, key), down);
     this.shown = found;
     if (this.group) {
       /** @type {Map<string, Row[]>} */
       const groups = new Map();
       for (const row of found) {
         const name = String([cell(row, this.group)].flat().join(", ") || "none");
-        groups.set(name, [...(groups.get(name) ?? []), row]);
+        const rows = groups.get(name);
+        if (rows) rows.push(row);
+        else groups.set(name, [row]);
       }
-      this.shown = [...groups].sort(([a], [b]) => compare(a, b)).flatMap(([head, rows]) => [{ head, count: rows.length }, ...rows]);
+      this.shown = ordered(groups, ([name]) => name).flatMap(([head, rows]) => [{ head, count: rows.length }, ...rows]);
     }
     const total = this.rows.size;
-    this.many.textContent = `${found.length === total ? "" : `${found.length.toLocaleString("en")} of `}${total.toLocaleString("en")} runs`;
+    this.many.textContent = `${found.length === total ? "" : `${count(found.length)} of `}${count(total)} runs`;
     this._headings();
     this._act();
     this._window();
@@ -202,7 +204,7 @@ export class Runs {
       el("td.doing", null, state(row.state)),
       el("td.name", null, el("a", { href: link(`run/${row.key}`), title: row.name === row.id ? row.id : `${row.name} · ${row.id}` }, row.name)),
       el("td.project", { title: row.project }, row.project),
-      el("td.started", { title: row.started ? new Date(row.started).toLocaleString("sv") : "" }, ago(row.started)),
+      el("td.started", { title: date(row.started) }, ago(row.started)),
       el("td.seconds", null, duration(ran), row.attempts > 1 && el("span.faint", { title: "attempts" }, ` ×${row.attempts}`)),
       el("td.step", null, count(row.step)),
       el("td.tags", null, row.tags.slice(0, 6).map((tag) => el("span.tag", null, tag))),
@@ -218,14 +220,6 @@ export function state(name) {
 /** @param {Row} row @param {string} key */
 function cell(row, key) {
   return key.startsWith("c:") || key.startsWith("v:") ? row.cells[key] : /** @type {any} */ (row)[key];
-}
-
-/** @param {any} a @param {any} b */
-function compare(a, b) {
-  const none = (/** @type {any} */ one) => one === undefined || one === null || one === "";
-  if (none(a) || none(b)) return Number(none(a)) - Number(none(b));
-  if (typeof a === "number" && typeof b === "number") return a - b;
-  return String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
 /**

@@ -1,16 +1,26 @@
 // @ts-check
 /** From values to pixels, and the ticks between. */
 
-import { duration, number } from "./format.js";
+import { count, date, duration, number } from "./format.js";
 
 /** @typedef {{low: number, high: number, log: boolean, kind?: string}} Scale */
 
+/**
+ * A function from values to pixels; in halves, so that no sum is too large for a double.
+ * @param {Scale} scale
+ * @param {number} from
+ * @param {number} to
+ * @returns {(value: number) => number}
+ */
+export function placer(scale, from, to) {
+  const low = (scale.log ? Math.log10(scale.low) : scale.low) / 2, high = (scale.log ? Math.log10(scale.high) : scale.high) / 2;
+  const wide = high - low, by = to - from;
+  return scale.log ? (value) => from + (Math.log10(value) / 2 - low) / wide * by : (value) => from + (value / 2 - low) / wide * by;
+}
+
 /** @param {Scale} scale @param {number} value @param {number} from @param {number} to */
 export function place(scale, value, from, to) {
-  const [low, high, at] = scale.log
-    ? [Math.log10(scale.low), Math.log10(scale.high), Math.log10(value)]
-    : [scale.low, scale.high, value];
-  return from + (at / 2 - low / 2) / (high / 2 - low / 2) * (to - from);
+  return placer(scale, from, to)(value);
 }
 
 /**
@@ -54,9 +64,9 @@ export function ticks(scale, most) {
 
 /** @param {number} value @param {string} [kind] */
 export function name(value, kind) {
-  if (kind === "time") return new Date(value * 1000).toLocaleString("sv");
+  if (kind === "time") return date(value * 1000);
   if (kind === "relative") return duration(value);
-  return Number.isInteger(value) ? value.toLocaleString("en") : number(value);
+  return Number.isInteger(value) ? count(value) : number(value);
 }
 
 /** @param {number} value @param {number} step */
@@ -112,7 +122,7 @@ function times(scale, most) {
   /** @type {[number, string][]} */
   const found = [];
   for (let at = Math.ceil((scale.low - off) / step) * step + off; at <= scale.high && found.length < 50; at += step) {
-    const words = new Date(at * 1000).toLocaleString("sv");
+    const words = date(at * 1000);
     found.push([at, step >= 86400 ? words.slice(5, 10) : step >= 60 ? words.slice(11, 16) : words.slice(11, 19)]);
   }
   return found;

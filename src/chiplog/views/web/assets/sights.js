@@ -3,6 +3,7 @@
 
 import { get, isStored } from "./api.js";
 import { el, fill, later, table } from "./dom.js";
+import { Flame } from "./flame.js";
 import { count, date, duration, number } from "./format.js";
 import { heatMap } from "./heat.js";
 import { colour } from "./picture.js";
@@ -113,10 +114,12 @@ export function trace(about) {
   const out = el("div", null, "…");
   get("trace", { run: about.key }).then((found) => {
     const names = found.names.slice(0, 10).map((/** @type {any} */ one) => one.name);
+    const show = isStored || !found.steps.length ? null : timeline(about, names, found.steps.map((/** @type {any} */ one) => one.step));
     fill(out,
       el("div.tools", null, el("span", null, `${count(found.count)} spans`), !isStored && el("a.button", { href: `api/perfetto?run=${about.key}`, download: true }, "Download for Perfetto"),
         el("span.faint", null, "open it at ui.perfetto.dev")),
-      found.steps.length > 0 && stacks(found.steps, names),
+      found.steps.length > 0 && stacks(found.steps, names, show?.choose),
+      show?.element,
       table(["span", "times", "total", "of its own", "mean", "99th percentile"], found.names.map((/** @type {any} */ one) => [
         el("span", null, names.includes(one.name) && el("i.dot", { colour: colour(names.indexOf(one.name)) }), one.name), count(one.count), duration(one.total), duration(one.own), duration(one.mean), duration(one.p99)]),
       { right: [1, 2, 3, 4, 5], label: "spans" }));
@@ -125,11 +128,50 @@ export function trace(about) {
 }
 
 /**
+ * One step from its begin to its end, and which.
+ * @param {About} about
+ * @param {string[]} names
+ * @param {number[]} steps  the newest that have spans
+ */
+function timeline(about, names, steps) {
+  const { params } = here();
+  const flame = new Flame(names);
+  const step = el("input", { type: "number", "aria-label": "step", value: params.get("step") ?? steps[steps.length - 1], onchange: () => show() });
+  const rank = el("select", { "aria-label": "rank", onchange: () => show() },
+    about.ranks.map((/** @type {number} */ one) => el("option", { value: one, selected: String(one) === params.get("rank") }, one)));
+  const next = (/** @type {number} */ by) => () => {
+    const at = steps.findIndex((one) => one >= Number(step.value));
+    choose(steps[Math.max(0, Math.min(steps.length - 1, (at < 0 ? steps.length : at) + by))]);
+  };
+  const words = el("span.faint", { role: "status" });
+  let turn = 0;
+  const show = async () => {
+    const mine = ++turn;
+    const found = await get("timeline", { run: about.key, step: step.value, rank: rank.value });
+    if (mine !== turn) return;
+    note({ step: step.value, rank: about.ranks.length > 1 ? rank.value : null });
+    flame.element.hidden = !found.spans.length;
+    words.textContent = found.spans.length ? `${count(found.spans.length)} spans in ${duration(found.seconds)}` : "no spans of this step on this rank";
+    if (found.spans.length) flame.show(found);
+  };
+  const choose = (/** @type {number} */ one) => {
+    step.value = String(one);
+    show();
+  };
+  show();
+  const element = el("section", { "aria-label": "timeline of a step" },
+    el("div.tools", null, el("label", null, "step ", step), el("button", { onclick: next(-1), "aria-label": "step before" }, "←"), el("button", { onclick: next(1), "aria-label": "step after" }, "→"),
+      about.ranks.length > 1 && el("label", null, "rank ", rank), words), flame.element);
+  return { element, choose };
+}
+
+/**
  * The time of each step, by span, as bars upon each other.
  * @param {any[]} steps
  * @param {string[]} names
+ * @param {(step: number) => void} [choose]
  */
-function stacks(steps, names) {
+function stacks(steps, names, choose) {
   const width = 900, high = 180;
   const canvas = el("canvas.stack", { width, height: high, role: "img", "aria-label": `time of ${steps.length} steps by span` });
   const context = canvas.getContext("2d");
@@ -146,10 +188,14 @@ function stacks(steps, names) {
       y -= tall;
     }
   }
-  const said = el("p.said", { role: "status" }, `own time of the newest ${steps.length} steps with a number; the frame is ${duration(top)} high`);
-  canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
+  const said = el("p.said", { role: "status" }, `own time of the newest ${steps.length} steps with a number; the frame is ${duration(top)} high${choose ? "; click a step to see it below" : ""}`);
+  const under = (/** @type {MouseEvent} */ event) => {
     const box = canvas.getBoundingClientRect();
-    const step = steps[Math.min(steps.length - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * steps.length)))];
+    return steps[Math.min(steps.length - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * steps.length)))];
+  };
+  if (choose) canvas.addEventListener("click", (/** @type {MouseEvent} */ event) => choose(under(event).step));
+  canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
+    const step = under(event);
     fill(said, el("b", null, `step ${count(step.step)}: `), Object.entries(step.own).map(([name, taken]) => `${name} ${duration(taken)}`).join(", "));
   });
   return el("figure", null, canvas, said);
