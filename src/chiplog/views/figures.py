@@ -16,6 +16,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
+from PIL import Image
 
 from chiplog.core.notes import clean
 from chiplog.store.columns import Floats
@@ -31,11 +32,6 @@ DPI = 110
 GRID = "#e6e6e6"
 Extent: TypeAlias = tuple[float, float, float, float]
 Span: TypeAlias = tuple[float, float]
-# Without what would make two pictures of the same differ; quick rather than small.
-SAVED: dict[str, dict[str, Any]] = {
-    ".png": {"metadata": {"Software": None}, "pil_kwargs": {"compress_level": 2}},
-    ".svg": {"metadata": {"Date": None}},
-}
 STYLE: Any = {
     "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.labelsize": 9,
     "axes.edgecolor": FAINT, "axes.labelcolor": INK, "axes.spines.top": False, "axes.spines.right": False,
@@ -66,8 +62,19 @@ def save(figure: Figure, stem: File, formats: Sequence[str]) -> list[File]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # a box for a letter that no font has is said enough
         for path in paths:
-            figure.savefig(path, **SAVED.get(path.suffix, {}))
+            if path.suffix == ".png":
+                _save_png(figure, path)
+            else:
+                figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     return paths
+
+
+def _save_png(figure: Figure, path: File) -> None:
+    """Quick rather than small, and without the transparency that nothing has."""
+    canvas: Any = figure.canvas
+    canvas.draw()
+    picture = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
+    picture.save(path, compress_level=1, dpi=(DPI, DPI))
 
 
 def metric(drawn: Drawn, title: str, *, ranks: bool, page: Figure | None = None) -> Figure:
