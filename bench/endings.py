@@ -83,7 +83,7 @@ def sheet() -> Iterator[Figure]:
 @row
 def finalize() -> Iterator[Figure]:
     """The end of a history of 10,000 steps: 20 metrics with plots, 100 without."""
-    for metrics, plot, bar in ((20, True, 15.4 / 4), (100, False, 3.0)):
+    for metrics, plot, bar in ((20, True, 15 / 4), (100, False, 3.0)):
         code = (
             "import sys, time\n"
             "from chiplog.frontends.ezpz import History\n"

@@ -70,6 +70,7 @@ def test_names_small_and_large_are_found_in_their_row_groups(tmp_path: Path, mon
     """Names share a row group until they have enough points for one of their own."""
     monkeypatch.setattr(parts, "OWN_GROUP", 64)
     monkeypatch.setattr(parts, "GROUP", 100)
+    monkeypatch.setattr(parts, "SHARED", 40)
     with chiplog.init("p", sinks="none", dir=tmp_path) as run:
         for step in range(250):
             run.log({"big": step, **({f"small/{step}": step} if step < 90 else {})}, step=step)

@@ -106,6 +106,16 @@ def test_files_are_read_by_xarray_and_by_h5py(tmp_path: Path) -> None:
         assert file["loss"][:].tolist() == [0.5] and file["step"][:].tolist() == [3]
 
 
+def test_many_metrics_share_the_scale_of_their_steps(tmp_path: Path) -> None:
+    """Each of hundreds leads to the steps, and they lead back to each, as NetCDF asks; their order is kept."""
+    names = [f"train/metric_{number}" for number in range(300)]
+    (path,) = datasets.write(datasets.datasets(stored((0, dict.fromkeys(names, 1.0)))), tmp_path, "nc")
+    with h5py.File(path) as file:
+        draw = file["draw"]
+        assert all(h5py.h5ds.is_attached(file[name[6:]].id, draw.id, 0) for name in names)
+        assert [name for name in file if name.startswith("metric")] == [name[6:] for name in names]
+
+
 def test_writing_twice_gives_the_same_file(tmp_path: Path) -> None:
     """Nothing is appended."""
     found = datasets.datasets(stored((0, {"train/loss": 0.5})))
@@ -151,8 +161,10 @@ def test_steps_that_are_not_finite_are_kept() -> None:
 def test_a_missing_package_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which one, and how to get it."""
     found = datasets.datasets(stored((0, {"a": 1.0})))
-    monkeypatch.setitem(sys.modules, "h5netcdf", None)
-    with pytest.raises(MissingPackage, match=r"h5netcdf.*pip install 'chiplog\[data\]'"):
+    monkeypatch.delitem(sys.modules, "chiplog.views.hdf5", raising=False)
+    monkeypatch.delattr("chiplog.views.hdf5", raising=False)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingPackage, match=r"h5py.*pip install 'chiplog\[data\]'"):
         datasets.write(found, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 

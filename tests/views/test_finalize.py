@@ -65,7 +65,7 @@ def test_a_failing_plot_costs_nothing_else(
 
 @pytest.mark.parametrize(
     ("package", "stage", "extra"),
-    [("matplotlib", "plots", "plot"), ("xarray", "data", "data"), ("h5netcdf", "data as h5", "data")],
+    [("matplotlib", "plots", "plot"), ("xarray", "data", "data"), ("h5py", "data as h5", "data")],
 )
 def test_a_missing_package_is_said_and_everything_else_is_made(
     stored: chiplog.Stored, tmp_path: Path, package: str, stage: str, extra: str

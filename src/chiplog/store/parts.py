@@ -35,6 +35,7 @@ from chiplog.store.spans import Span, expand
 KINDS = ("clock", "spans", "rows", "points")  # points is published last: where it is, the others are
 OWN_GROUP = 16_384  # points from which a name has row groups of its own
 GROUP = 1 << 20  # rows to a row group at most
+SHARED = 1 << 16  # rows to one that several names share: whoever reads one of them reads them all
 PAGE = 64  # rows of a table that are read at a time; a row may be a MiB
 _MAGIC = b"PAR1"
 _SEAL = 4  # bytes: the CRC-32 of what stands behind it
@@ -115,38 +116,43 @@ class Part:
         return list(self.about.names)
 
     def column(self, name: str) -> Column:
-        where = self.about.names.get(name)
-        if where is None:
+        table = self._rows_of(name, ["step", "seq", "value", "exact"])
+        if table is None:
             return EMPTY
-        alone = where.count >= OWN_GROUP
-        groups = list(range(where.first_group, where.last_group + 1))
-        with self._reading():
-            table = self._points.read_row_groups(
-                groups, columns=[*([] if alone else ["name"]), "step", "seq", "value", "exact"]
-            )
-        if not alone:
-            table = table.filter(pc.equal(table["name"], _text(name)))
-        seqs = _numbers(table["seq"])
         texts = table["exact"]
         exact: dict[int, str] = {}
         if texts.null_count < len(texts):
             exact = {at: text for at, text in enumerate(texts.to_pylist()) if text is not None}
-        return Column(_numbers(table["step"]), seqs, _numbers(table["value"]), exact)
+        return Column(_numbers(table["step"]), _numbers(table["seq"]), _numbers(table["value"]), exact)
 
     def places(self, name: str) -> tuple[Steps, Floats]:
         """The steps and values of a series by step: less to read than its column, and all that a curve needs."""
+        table = self._rows_of(name, ["step", "value"], use_threads=False)  # whoever draws many reads them side by side
+        return (EMPTY.steps, EMPTY.values) if table is None else (_numbers(table["step"]), _numbers(table["value"]))
+
+    def _rows_of(self, name: str, columns: list[str], *, use_threads: bool = True) -> pa.Table | None:
+        """The points of a series; names that share a row group stand in it in the order they have in `about`."""
         where = self.about.names.get(name)
         if where is None:
-            return EMPTY.steps, EMPTY.values
-        alone = where.count >= OWN_GROUP
+            return None
         groups = list(range(where.first_group, where.last_group + 1))
         with self._reading():
-            table = self._points.read_row_groups(
-                groups, columns=[*([] if alone else ["name"]), "step", "value"], use_threads=False
-            )  # whoever draws many reads them side by side
-        if not alone:
-            table = table.filter(pc.equal(table["name"], _text(name)))
-        return _numbers(table["step"]), _numbers(table["value"])
+            table = self._points.read_row_groups(groups, columns=columns, use_threads=use_threads)
+            rows = table.slice(self._starts[name], where.count)
+            if len(rows) < where.count:
+                raise ValueError(f"{name!r} has {len(rows)} of {where.count} points")
+        # A copy, lest one of many that share keep the memory of all.
+        return rows if len(rows) == len(table) else pa.concat_tables([rows, rows.slice(0, 0)]).combine_chunks()
+
+    @cached_property
+    def _starts(self) -> dict[str, int]:
+        """The row at which each series begins within its first row group."""
+        starts: dict[str, int] = {}
+        group = end = -1
+        for name, where in self.about.names.items():
+            start = end if where.first_group == group else 0
+            starts[name], group, end = start, where.first_group, start + where.count
+        return starts
 
     def last(self) -> Iterator[tuple[str, int, Any]]:
         """(name, seq, value) of the last point of every series."""
@@ -360,7 +366,7 @@ def _points(columns: Columns, about: About) -> Iterator[pa.Table]:
     for name in sorted(columns.names()):
         column = _by_step(columns.column(name))
         count = len(column.seqs)
-        if waiting and (count >= OWN_GROUP or size + count > GROUP):
+        if waiting and (count >= OWN_GROUP or size + count > SHARED):
             yield emit()
             waiting, size, group = [], 0, group + 1
         last = int(np.argmax(column.seqs))

@@ -18,15 +18,18 @@ class Axis(NamedTuple):
     ticks: list[float]
     labels: list[str]
 
-    def places(self, values: Floats, cells: int) -> Floats:
-        """The cell of each value, counted from the low end; NaN where the scale has none."""
+    def shares(self, values: Floats) -> Floats:
+        """How far along the scale each value is, from 0 to 1 if it is within; NaN where the scale has no place."""
         known = np.where(np.isfinite(values), values, np.nan)
         if self.log:
             known = np.log10(np.where(known > 0, known, np.nan))
         low, high = (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
         # Halves: the distance of two doubles may be more than a double holds.
-        share = (known / 2 - low / 2) / (high / 2 - low / 2)
-        return np.clip(np.rint(share * (cells - 1)), 0, cells - 1)
+        return (known / 2 - low / 2) / (high / 2 - low / 2)
+
+    def places(self, values: Floats, cells: int) -> Floats:
+        """The cell of each value, counted from the low end; NaN where the scale has none."""
+        return np.clip(np.rint(self.shares(values) * (cells - 1)), 0, cells - 1)
 
 
 def axis_of(values: Floats, log: bool, *, most: int, whole: bool = False) -> Axis:
@@ -69,14 +72,23 @@ def _tidy_step(low: float, high: float, most: int) -> float:
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    """Powers of ten where there are enough, else 1, 2, 5 of each, else the ticks of a linear scale."""
+    """Powers of ten where there are enough, else 1 and 3 or 1, 2 and 5 of each, else the ticks of a linear scale."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    apart = max(1, math.ceil((last - first) / most))
-    for powers, digits in ((range(first, last + 1, apart), (1,)), (range(first, last + 1), (1, 2, 5))):
-        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
-        ticks = [tick for tick in ticks if low <= tick <= high]
-        if max(2, most - 3) <= len(ticks) <= most:
-            return ticks
+    apart = max(1, math.ceil((math.floor(math.log10(high)) - math.ceil(math.log10(low)) + 1) / most))
+    found: list[float] = []
+    for powers, digits in (
+        (range(math.ceil(math.log10(low)), last + 1, apart), (1,)),
+        (range(first, last + 1), (1, 3)),
+        (range(first, last + 1), (1, 2, 5)),
+    ):
+        ticks = [tick for power in powers for digit in digits if low <= (tick := float(f"{digit}e{power}")) <= high]
+        if len(ticks) > most:
+            break
+        found = ticks
+        if len(found) >= max(2, most - 3):
+            return found
+    if len(found) > 1 and high / low >= 10:
+        return found
     step = _tidy_step(low, high, most)
     ticks = [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
     return [tick for tick in ticks if tick > 0]

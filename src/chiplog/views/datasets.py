@@ -69,11 +69,10 @@ def write(found: Mapping[str, xr.Dataset], folder: Path, format: str = "h5") -> 
 
 def _to_hdf5(one: xr.Dataset, path: Path) -> None:
     try:
-        import h5netcdf  # noqa: F401
+        from chiplog.views import hdf5
     except ImportError as error:
         raise MissingPackage(f"HDF5 and NetCDF need the package {error.name!r}: pip install 'chiplog[data]'") from None
-    time = {"time": {"units": "nanoseconds since 1970-01-01", "dtype": "int64"}} if one.sizes["draw"] else {}
-    one.to_netcdf(path, engine="h5netcdf", encoding=time)
+    hdf5.write(one, path)
 
 
 def _to_parquet(one: xr.Dataset, path: Path) -> None:

@@ -20,7 +20,7 @@ from chiplog.store.reader import Stored
 from chiplog.views.facts import Facts
 
 STAGES = ("data", "plots", "text", "report")
-EXTRAS = {"xarray": "data", "h5netcdf": "data", "h5py": "data", "pandas": "data", "matplotlib": "plot"}
+EXTRAS = {"xarray": "data", "h5py": "data", "pandas": "data", "matplotlib": "plot"}
 
 Show: TypeAlias = Callable[[str], object]
 

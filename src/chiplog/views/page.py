@@ -19,7 +19,7 @@ STYLE = """
   --card: #1e2126; --a: #56b4e9; --b: #ff8a4c; --c: #2fc79b; --d: #e39cc3; --e: #0090d8; --f: #f0b429;
   --alarm: #ff6b7a; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1120px; padding: 2rem 1.2rem 4rem; background: var(--back); color: var(--ink);
+body { margin: 0 auto; max-width: 1200px; padding: 2rem 1.2rem 4rem; background: var(--back); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 h1 { font-size: 1.7rem; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .8rem; }
 .under { color: var(--soft); margin: .2rem 0 1rem; }
@@ -28,8 +28,8 @@ nav a { color: var(--a); text-decoration: none; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .88rem; min-width: 40%; }
 th { text-align: left; color: var(--soft); font-weight: 600; }
-th, td { padding: .28rem .8rem .28rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td { overflow-wrap: anywhere; }
+th, td { padding: .28rem .6rem .28rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+td { overflow-wrap: anywhere; min-width: 3.6rem; } td:first-child:not(.n) { min-width: 10.5rem; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.2rem; margin: 0; font-size: .92rem; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }

@@ -121,7 +121,7 @@ def _overview(members: Sequence[Family], drawn: Callable[[Family], Drawn]) -> Fi
         left=0.08, right=0.985, top=1 - 0.3 / (2.0 * rows), bottom=0.4 / (2.0 * rows), hspace=0.55, wspace=0.32
     )
     for one, family in zip(axes, members, strict=False):
-        figures.lines(one, {family.name: drawn(family)}, family.short, x=False)
+        figures.lines(one, {family.name: drawn(family)}, family.short, foot=False)
     for empty in axes[len(members) :]:
         empty.set_axis_off()
     return figure
@@ -170,10 +170,12 @@ def _over(curves: dict[str, Drawn]) -> Figure:
 def _stack(panels: Sequence[dict[str, Drawn]]) -> Figure:
     """One panel a quantity, under each other; each with a line a series."""
     height = 1.5 * len(panels) + 0.6
-    figure, axes = figures.new(7.2, height, len(panels), 1, sharex=True)
+    figure, axes = figures.new(7.2, height, len(panels), 1)
     figure.subplots_adjust(left=0.1, right=0.98, top=1 - 0.3 / height, bottom=0.48 / height, hspace=0.5)
+    span = figures.reach([one for curves in panels for one in curves.values()])
     for one, curves in zip(axes, panels, strict=True):
-        figures.lines(one, curves, next(iter(curves)).rpartition("/")[2], x=one is axes[-1])
+        last = one is axes[-1]
+        figures.lines(one, curves, next(iter(curves)).rpartition("/")[2], foot=last, ticks=last, span=span)
     return figure
 
 

@@ -33,10 +33,10 @@ def chart(curves: Sequence[Drawn], names: Sequence[str] = ()) -> str:
     down, right = HEIGHT - TOP - BOTTOM, WIDTH - LEFT - RIGHT
 
     def across(values: Floats) -> Floats:
-        return LEFT + _share(values, x) * right
+        return LEFT + x.shares(values) * right
 
     def up(values: Floats) -> Floats:
-        return TOP + (1 - np.clip(_share(values, y), -0.02, 1.02)) * down
+        return TOP + (1 - np.clip(y.shares(values), -0.02, 1.02)) * down
 
     parts = [*_frame(x, y, across, up, label([one.name for one in shown]), shown[0].x_label)]
     for number, one in enumerate(shown):
@@ -145,14 +145,3 @@ def _mark(x: float, y: float, sign: str, words: str) -> str:
 def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "soft") -> str:
     side = "" if anchor == "start" else f' text-anchor="{anchor}"'
     return f'<text x="{x:.1f}" y="{y:.1f}"{side} fill="var(--{colour})">{escape(clean(text))}</text>'
-
-
-def _share(values: Floats, axis: Axis) -> Floats:
-    """Where values lie between the two ends of an axis, 0 to 1."""
-    with np.errstate(all="ignore"):
-        if axis.log:
-            low, high = np.log10(axis.low), np.log10(axis.high)
-            share: Floats = (np.log10(np.where(values > 0, values, np.nan)) - low) / (high - low)
-        else:
-            share = (values / 2 - axis.low / 2) / (axis.high / 2 - axis.low / 2)
-    return share

@@ -62,8 +62,9 @@ def write(stored: Stored, folder: Path, look: Look = Look()) -> Iterator[tuple[P
         name = filename(family.short, taken.setdefault(where, []))
         taken[where].append(name)
         path = where / f"{name}.txt"
-        path.write_text(text(family, series, plain), encoding="utf-8")
-        yield path, partial(text, family, series, look)
+        drawn = text(family, series, plain)
+        path.write_text(drawn, encoding="utf-8")
+        yield path, partial(text, family, series, look) if look != plain else partial(str, drawn)
 
 
 def _all(stored: Stored, look: Look) -> Iterator[tuple[Family, dict[str, Series]]]:

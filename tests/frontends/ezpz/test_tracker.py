@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import logging
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from chiplog.frontends.ezpz.tracker import (
     resolve_backend_names,
     setup_tracker,
 )
+from tests.frontends.ezpz.scripts import run_script
 from tests.sinks.test_wandb_sink import offline_rows
 
 
@@ -229,17 +228,7 @@ history.finalize(outdir="out", plot=False)
 
 def test_the_own_object_of_wandb_is_reached(tmp_path: Path) -> None:
     """The lines of the documentation, against the real SDK offline, before the first update."""
-    environ = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false"}
-    done = subprocess.run(
-        [sys.executable, "-c", WANDB],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(WANDB, tmp_path)
     (path,) = (tmp_path / "runs" / "my-project").iterdir()
     rows = offline_rows(path)
     assert [row["loss"] for row in rows if "loss" in row] == [0.5] * 3
@@ -265,14 +254,4 @@ run.finish()
 
 def test_an_active_run_of_wandb_is_picked_up_with_a_warning(tmp_path: Path) -> None:
     """As before; a run that somebody else began stays theirs."""
-    environ = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false"}
-    done = subprocess.run(
-        [sys.executable, "-c", ACTIVE],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(ACTIVE, tmp_path)
