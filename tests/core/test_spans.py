@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -289,7 +290,9 @@ def test_without_a_run_a_span_does_nothing(tmp_path: Path) -> None:
     with chiplog.span("nothing") as span:
         span.async_end([1])
         span.tag(a=1)
-    assert chiplog.span("nothing") is span and work() == 5
+        with chiplog.span("inside") as other:
+            assert other is span
+    assert chiplog.span("nothing") is chiplog.span("nothing") and work() == 5
     assert chiplog.span("tagged", tags={"a": 1}).begin().end() is None
     run = chiplog.init("p", sinks="none", dir=tmp_path)
     work()
@@ -298,6 +301,53 @@ def test_without_a_run_a_span_does_nothing(tmp_path: Path) -> None:
     assert run.spans().names == ["decorated", "seen"]
     public = {name for name in dir(spans.Span) if not name.startswith("_")}
     assert {"begin", "end", "async_end", "tag", "id", "elapsed", "name", "error"} <= public & set(dir(spans.Idle))
+
+
+def test_an_idle_span_is_a_context_like_any_other(run: chiplog.Run) -> None:
+    """It may be put on a stack, or entered by hand; and what is raised inside comes out."""
+    run.trace(False)
+    with ExitStack() as stack:
+        stack.enter_context(run.span("stacked")).tag(a=1)
+        stack.enter_context(run.span("tagged", tags={"a": 1}))
+    with run.span("s").__enter__() as inner:
+        inner.end()
+    with pytest.raises(ZeroDivisionError), run.span("s"):
+        1 / 0  # noqa: B018
+    with pytest.raises(ZeroDivisionError), ExitStack() as stack:
+        stack.enter_context(chiplog.span("s"))
+        1 / 0  # noqa: B018
+    assert not run.spans()
+
+
+def test_names_without_end_are_not_kept(run: chiplog.Run) -> None:
+    """Idle spans are made once for each name; a loop that invents names holds no memory."""
+    run.trace(False)
+    for number in range(2 * spans.Idles.MOST):
+        with run.span(f"name {number}"):
+            pass
+    assert len(run.tracer.idle) == spans.Idles.MOST
+    assert run.span("name 5") is run.span("name 5")
+
+
+def test_a_run_is_quick_to_ask(run: chiplog.Run) -> None:
+    """CPython keeps up to 29 attributes of an object in itself; one more, and each takes longer to find."""
+    assert len(vars(run)) < 30
+
+
+def test_a_lane_goes_with_its_thread(run: chiplog.Run) -> None:
+    """Idents of threads are given again: the next one with the same has its own name."""
+
+    def work() -> None:
+        with run.span("work"):
+            pass
+
+    before = len(spans._lanes)
+    for number in range(20):
+        thread = threading.Thread(target=work, name=f"worker {number}")
+        thread.start()
+        thread.join()
+    assert sorted(run.spans().timelines) == sorted(f"worker {number}" for number in range(20))
+    assert len(spans._lanes) <= before
 
 
 def test_tracing_is_switched_off_and_on(run: chiplog.Run) -> None:

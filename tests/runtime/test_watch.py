@@ -60,6 +60,17 @@ def watchers() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "chiplog-devices" and one not in _others]
 
 
+def test_what_is_ready_needs_nobody(run: chiplog.Run) -> None:
+    """An array that is there when its span ends is done with it, and no thread is made to look."""
+    array = jnp.ones(8).block_until_ready()
+    for _ in range(3):
+        with run.span("work", devices="tpu0") as span:
+            span.async_end(array)
+    host, device = run.spans().host(), run.spans().device()
+    assert [one.end for one in device] == [one.end for one in host] and len(device) == 3
+    assert not watchers()
+
+
 def test_a_watcher_without_work_ends(run: chiplog.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread is kept for a run that traces no more; the next work has one again."""
     monkeypatch.setattr("chiplog.runtime.watch.IDLE", 0.05)

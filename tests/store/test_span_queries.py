@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import chiplog
+from chiplog.core import records
 from chiplog.store import layout, parts
-from chiplog.store.spans import Span, Spans
+from chiplog.store.columnar import Columns
+from chiplog.store.spans import Span, Spans, expand
 
 
 def tree(*groups: tuple[str, list[str]]) -> Spans:
@@ -138,3 +143,108 @@ def test_aggregates_are_logged_each_step(tmp_path: Path) -> None:
     assert stored.series("perf/work/device_sec").steps.tolist() == [0, 1, 2, 3]
     row: dict[str, Any] = stored.spans().metrics(2)
     assert row["perf/work/total_sec"] == pytest.approx(series.values[2])
+
+
+STREAMS = ((0, 0), (1, 0), (0, 1))  # rank, attempt
+
+
+def scattered(seed: int) -> list[tuple[records.Spans, int, int]]:
+    """Batches of spans of every sort: nested and not, on threads and devices, of several ranks, some without a step."""
+    chance = random.Random(seed)
+    found = []
+    for stream, (rank, attempt) in enumerate(STREAMS):
+        number = 0
+        moments = chance.sample(range(300), 90)
+        for _ in range(3):
+            size = chance.randrange(30)
+            ids = list(range(number + 1, number + size + 1))
+            number += size
+            found.append(
+                (
+                    records.Spans(
+                        0, 0, ["a", "b", "global step"], ["main", "tpu0", "tpu0_queue", "main/Task-1"],
+                        [chance.randrange(3) for _ in ids], [chance.randrange(4) for _ in ids], ids,
+                        [chance.choice((0, 0, chance.randint(1, number))) for _ in ids],
+                        [10**18 + 3 * moments[one - 1] + stream for one in ids], [chance.randrange(300) for _ in ids],
+                        [chance.choice((None, 1, 2, 2.5, 3)) for _ in ids], failed=[one for one in ids if one % 7 == 0],
+                        tags={str(one): {"micro": one % 3} for one in ids if one % 5 == 0},
+                        errors={str(one): "ValueError" for one in ids if one % 14 == 0},
+                        kinds={"tpu0": "device", "tpu0_queue": "queue", "main/Task-1": "task"},
+                    ),
+                    rank,
+                    attempt,
+                )
+            )  # fmt: skip
+    return found
+
+
+QUESTIONS: dict[str, Callable[[Spans], Any]] = {
+    "all": list,
+    "length": len,
+    "named": lambda spans: list(spans.named("a", "gl*")),
+    "tagged": lambda spans: list(spans.tagged(micro=1)),
+    "timeline": lambda spans: list(spans.on("tpu0", "main")),
+    "hosts": lambda spans: list(spans.host()),
+    "devices": lambda spans: list(spans.device()),
+    "queued": lambda spans: list(spans.queued()),
+    "step": lambda spans: list(spans.at(2)),
+    "steps between": lambda spans: list(spans.at(first=2, last=2.5)),
+    "rank": lambda spans: list(spans.of(rank=1)),
+    "attempt": lambda spans: list(spans.of(rank=0, attempt=1)),
+    "failed": lambda spans: list(spans.failed()),
+    "first": lambda spans: list(spans.first("a")),
+    "last": lambda spans: list(spans.last()),
+    "third": lambda spans: list(spans.nth("b", 2)),
+    "none": lambda spans: [*spans.nth("b", 99), *spans.first("nothing"), *spans.named("nothing").device()],
+    "roots": lambda spans: list(spans.roots()),
+    "children": lambda spans: list(spans.roots("a").children("b", "last")),
+    "inside": lambda spans: list(spans.named("a").inside()),
+    "parents": lambda spans: list(spans.named("b").parents()),
+    "seconds": lambda spans: spans.seconds,
+    "names": lambda spans: (spans.names, spans.timelines, spans.steps, spans.reach),
+    "lengths": lambda spans: (spans.lengths(), spans.of(rank=9).lengths(), spans.of(rank=9).reach),
+    "total": lambda spans: (spans.total(), spans.own()),
+    "table": lambda spans: spans.table(),
+    "table of all steps": lambda spans: spans.table(by_step=False),
+    "table of some": lambda spans: [*spans.of(rank=0).named("a").table(), *spans.named("nothing").table()],
+    "idle": lambda spans: (spans.idle(), spans.of(rank=9).idle()),
+    "overlap": lambda spans: spans.overlap(),
+    "wait": lambda spans: (spans.wait(), spans.device().wait(), spans.of(rank=1).wait()),
+    "metrics": lambda spans: spans.metrics(2),
+    "numpy": lambda spans: {name: column.tolist() for name, column in spans.at(2).to_numpy().items()},
+    "arrow": lambda spans: spans.to_arrow().to_pylist(),
+    "slice": lambda spans: [*spans[3:9:2], spans[0], spans[-1]],
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_columns_answer_as_objects_do(question: str) -> None:
+    """Whatever is asked of spans in columns, a list of one object each would have said the same."""
+    ask = QUESTIONS[question]
+    for seed in range(10):
+        batches = scattered(seed)
+        columns = Columns()
+        for batch in batches:
+            columns.add(*batch)
+        objects = Spans(span for batch in batches for span in expand(*batch))
+        assert ask(columns.spans()) == ask(objects)
+        stored = Columns()  # as parts have them
+        for rank, attempt in STREAMS:
+            stored.add_table(parts.spans_table(objects.of(rank=rank, attempt=attempt)), rank, attempt)
+        assert ask(stored.spans()) == ask(objects)
+
+
+def test_columns_refuse_what_they_cannot_hold(tmp_path: Path) -> None:
+    """A batch that contradicts itself is left out; numbers beyond 64 bits, and steps beyond floats, are read as objects."""
+    batch = scattered(1)[0][0]
+    for wrong in ({"name": [99] * len(batch.id)}, {"thread": [-1] * len(batch.id)}, {"step": []}):
+        columns = Columns()
+        columns.add(msgspec.structs.replace(batch, **wrong), 0, 0)
+        assert not columns.spans() and columns.spans().table() == [] and columns.spans().idle() == {}
+    with pytest.raises(IndexError):
+        Columns().spans()[0]
+    run = chiplog.init("p", sinks="none", dir=tmp_path, compact=False)
+    with run.span("far", tags={"step": 2**60 + 1}):
+        pass
+    assert run.spans()[0].step == 2**60 + 1
+    run.finish()

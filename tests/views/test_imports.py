@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +19,7 @@ import torch
 import chiplog
 from chiplog.views import chrome, imports, perfetto
 from chiplog.views.imports import UnreadableTrace
+from tests.faults.harness import FULL
 from tests.perfetto.processor import SLICES, ask
 
 
@@ -119,3 +124,98 @@ def test_chromes_json_says_the_same(stored: chiplog.Stored, tmp_path: Path, name
         slices, flows = ask(path, SLICES, "select count(*) as n from flow")
         assert len([row for row in slices if row["name"] in ("outer", "inner", "queue")]) == len(stored.spans())
         assert flows == [{"n": 3}]
+
+
+def _event(**fields: Any) -> dict[str, Any]:
+    return {"ph": "X", "name": "x", "pid": 1, "tid": 1, "ts": 5, "dur": 1, **fields}
+
+
+HOSTILE: dict[str, Any] = {
+    "times": [
+        _event(ts=ts, dur=dur)
+        for ts in (float("nan"), float("inf"), -5, 10**400, "5", None, True, 9e15)
+        for dur in (float("nan"), -1, 10**400, "1", [1], None)
+    ],
+    "identities": [_event(pid=pid, tid=tid) for pid in ([1], {"a": 1}, None, 1.5, "x") for tid in ({}, [], 2**90, -1)],
+    "names": [
+        _event(name=name, cat=cat) for name in (None, [1], {"a": []}, 5, "\ud800", "x" * 10**6) for cat in ([1], 5)
+    ],
+    "args": [_event(args=args) for args in ([1], 5, "x", {"a": {"b": [1, None]}}, {"n": 10**400, "f": float("nan")})],
+    "counters": [_event(ph="C", args=args) for args in ([1], 5, {"a": 10**400}, {"a": float("nan")}, {"a": True}, {})],
+    "kinds": [_event(ph=ph) for ph in ("B", "E", "E", "B", "i", "s", "f", "M", None, [], {}, 5)],
+    "flows": [_event(ph="s", id=flow) for flow in (2**90, -1, "x", [1])] + [_event()],
+    "crossing": [_event(ts=n, dur=10**6 - n * 3 if n % 2 else 10**6) for n in range(20_000 if FULL else 5_000)],
+    "many names": [_event(name=f"name {n}", ts=n) for n in range(1_000_000 if FULL else 10_000)],
+}
+
+
+@pytest.mark.parametrize("sort", HOSTILE)
+def test_a_hostile_trace_harms_nobody(stored: chiplog.Stored, tmp_path: Path, sort: str) -> None:
+    """Whatever stands in a trace, it is taken over or left out, in bounded time."""
+    file = tmp_path / "hostile.json"
+    for whole in ({"traceEvents": HOSTILE[sort], "baseTimeNanoseconds": 10**400}, HOSTILE[sort]):
+        file.write_text(json.dumps(whole))
+        began = time.process_time()
+        sum(map(len, imports.packets([file], stored)))
+        assert time.process_time() - began < 30
+
+
+GUARDED = """
+import json, resource, sys
+from pathlib import Path
+import chiplog
+from chiplog.views import imports, perfetto
+from chiplog.store.reader import Stored
+stored, hostile, target = Stored(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+list(imports.packets([hostile / "good.json"], stored))  # what is imported late is imported by now
+perfetto.write(stored, target, more=imports.packets([hostile / "good.json"], stored))
+imports.LARGEST = int(sys.argv[4])
+limit = (1 << 30) + 2 * imports.LARGEST
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+seen = []
+def audit(event, args):
+    if event in ("exec", "compile", "import", "marshal.loads", "pickle.find_class") or event.startswith(
+        ("socket.", "subprocess.", "os.exec", "os.system", "os.posix_spawn", "os.fork", "ctypes.")
+    ):
+        seen.append(event)
+    if event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
+        seen.append(f"open {args[0]}")
+sys.addaudithook(audit)
+said = {}
+for file in sorted(hostile.iterdir()):
+    try:
+        for _ in imports.packets([file], stored):
+            pass
+        said[file.name] = ""
+    except imports.UnreadableTrace as error:
+        said[file.name] = str(error)
+print(json.dumps({"said": said, "seen": seen}))
+"""
+
+
+def test_hostile_files_run_nothing_and_fill_nothing(stored: chiplog.Stored, tmp_path: Path) -> None:
+    """Bombs, depths, pipes and devices are named as what they are; nothing is run, opened to the net or written."""
+    most = imports.LARGEST if FULL else 1 << 26
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    (hostile / "good.json").write_text(json.dumps([_event()]))
+    (hostile / "deep.json").write_text("[" * 1_000_000)
+    (hostile / "deep args.json").write_text('[{"ph": "X", "ts": 1, "args": {"a": ' + "[" * 900 + "]" * 900 + "}}]")
+    (hostile / "torn.json.gz").write_bytes(gzip.compress(b"[" + b"1," * 10_000)[:-20])
+    (hostile / "wrong.json.gz").write_bytes(b"\x1f\x8b\x08" + b"\xff" * 1000)
+    with gzip.open(hostile / "bomb.json.gz", "wb", compresslevel=1) as bomb:
+        for _ in range((most >> 20) + 1):
+            bomb.write(b" " * (1 << 20))
+    (hostile / "words.json").write_bytes(b"\xff\xfe\x00not json")
+    os.mkfifo(hostile / "pipe.json")
+    (hostile / "zero.json").symlink_to("/dev/zero")
+    (hostile / "loop.json").symlink_to("loop.json")
+    (hostile / "host.xplane.pb").write_bytes(b"\xff" * 1_000_000)
+    command = [sys.executable, "-c", GUARDED, str(stored.path), str(hostile), str(tmp_path / "t.pftrace"), str(most)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["seen"] == []
+    assert [name for name, said in answer["said"].items() if not said] == ["deep args.json", "good.json"]
+    assert "not a file" in answer["said"]["pipe.json"] and "not a file" in answer["said"]["zero.json"]
+    assert f"more than {most:,} bytes" in answer["said"]["bomb.json.gz"]

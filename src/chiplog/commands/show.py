@@ -25,6 +25,7 @@ from chiplog.views.table import Cell, cut, paint, pairs, table, wrap
 if TYPE_CHECKING:
     from chiplog.metrics.goodput import Ledger
     from chiplog.store.series import Series
+    from chiplog.store.spans import Spans
 
 MOST = 30  # rows of a section, unless all are asked for
 SPARK = 24  # columns
@@ -113,18 +114,19 @@ def _warnings(survey: Survey, screen: Screen, now: int) -> str:
 
 
 def _goodput(stored: Stored, screen: Screen) -> str:
-    ledger = _ledger(stored)
+    spans = stored.spans()
+    ledger = _ledger(stored, spans)
     if ledger is None:
         return ""
     text = goodput.text(ledger, width=screen.width, colour=screen.colour)
-    parts = stored.step_parts()
+    parts = stored.step_parts(spans)
     return f"{text}\n{goodput.fall(parts, width=screen.width)}" if len(parts) > 1 else text
 
 
-def _ledger(stored: Stored) -> Ledger | None:
+def _ledger(stored: Stored, spans: Spans | None = None) -> Ledger | None:
     """Where the time went; None for a run without steps, or without numpy."""
     try:
-        ledger = stored.goodput()
+        ledger = stored.goodput(spans)
     except MissingPackage:
         return None
     return ledger if ledger.seconds["step"] else None

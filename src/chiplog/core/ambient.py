@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from chiplog.core import run
-from chiplog.core.spans import Idle, Span
+from chiplog.core.spans import Idle, Idles, Span
 from chiplog.core.stopwatch import StopWatch
 
 
-def span(name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+def span(name: str, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
     """`Run.span` on the current run; without one it does nothing, and costs next to nothing.
 
     As a decorator it belongs to the run that is the current one at each call, so it may stand above any function.
     """
-    if run.current is not None:
-        return run.current.span(name, tags=tags, devices=devices)
-    return Idle(partial(span, name, tags=tags, devices=devices)) if tags or devices else _idle(name)
+    # Not by keyword only, here and in `Run.span`: CPython looks such arguments up in a dict at every call.
+    current = run.current
+    if current is not None:
+        return current.span(name, tags=tags, devices=devices)
+    if tags is None and devices is None:
+        return _idle[name]
+    return Idle(partial(span, name, tags=tags, devices=devices))
 
 
 def stopwatch(name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
@@ -26,6 +30,4 @@ def stopwatch(name: str, metric: str | None = None, *, tags: Mapping[str, Any] |
     return StopWatch(name, metric, run=lambda: run.current, tags=tags)
 
 
-@lru_cache(1000)
-def _idle(name: str) -> Idle:
-    return Idle(partial(span, name))
+_idle = Idles(span)

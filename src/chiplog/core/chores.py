@@ -85,6 +85,11 @@ class Chores:
             notes.say(f"{self._tracer.dropped:,} spans came faster than they could be kept, and are lost")
             self._write(records.Event, name="gap", data={"spans": self._tracer.dropped})
 
+    @property
+    def on_device(self) -> int:
+        """Rows whose values have not arrived."""
+        return len(self._waiting) if self._waiting else 0
+
     def device(self) -> float:
         """Write the rows whose values have arrived; seconds until the next look."""
         if not self._waiting:
@@ -92,14 +97,13 @@ class Chores:
         for step, arrived in self._waiting.ready():
             if row := self._intake.sort(arrived, step):
                 self._write_row(row, step)
-        return POLL_DEVICE if len(self._waiting) else SPANS_EVERY
+        return POLL_DEVICE if self.on_device else SPANS_EVERY
 
     def end_device(self, deadline: float) -> None:
         """Wait for the values that are still on a device; those that do not come are counted."""
         while self._waiting and time.monotonic() < deadline and self.device() < SPANS_EVERY:
             time.sleep(POLL_DEVICE)
-        if self._waiting:
-            rows = len(self._waiting)
+        if rows := self.on_device:
             notes.say(f"{rows:,} rows had values still on a device when the run ended; those are lost")
             self._write(records.Event, name="gap", data={"device_rows": rows})
 

@@ -50,6 +50,10 @@ previous: Run | None = None  # what it was, when the current one has finished
 class Run:
     """One training run, as the process sees that writes it. Made by `chiplog.init`."""
 
+    # An object of 30 attributes or more is slower at each of them, in CPython; these two are seldom set.
+    _finished: Delivery | None = None
+    _inert_reason = ""
+
     def __init__(
         self,
         identity: Identity,
@@ -79,7 +83,6 @@ class Run:
         self._auto: Iterator[int] | None = count()
         self._keeper = keeper
         self._stages = tuple(stages)
-        self._waiting = waiting
         self.post = post
         self._reread = reread
         self._strict = strict
@@ -112,15 +115,12 @@ class Run:
             remember=self._write_memory,
         )
         self._set_summary: dict[str, Any] = {}
-        self._finished: Delivery | None = None
         self._finishing = threading.RLock()
         # Nothing between row and journal, also nothing that rules remember of an attempt before.
         self._plain = journal is not None and not self._stages
         self._inert = journal is None
-        self._keeps = journal is not None and not isinstance(journal, Blank)
-        self._inert_reason = ""
         self._ending = Ending(identity, journal, keeper, self._files, self.chores)
-        if not self._keeps:
+        if self.inert:
             self._tracer.on = False
         forks.watch(self)
 
@@ -264,15 +264,15 @@ class Run:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def span(self, name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+    def span(self, name: str, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
         """Time a stretch of work: `with run.span("forward"): ...`, as a decorator, or by hand with `begin()`, `end()`.
 
         With `devices` it also lies on their timelines, until what is given to its `async_end` is done.
         """
         tracer = self._tracer
         if tracer.on:
-            return Span(tracer, name, tags.copy() if type(tags) is dict else tags, devices)
-        if tags is None and devices is None and not tracer.every and name in tracer.idle:
+            return Span(tracer, name, tags if tags is None or type(tags) is not dict else tags.copy(), devices)
+        if tags is None and devices is None and not tracer.every:
             return tracer.idle[name]
         return tracer.span(name, tags=tags, devices=devices)
 
@@ -389,7 +389,7 @@ class Run:
     @property
     def inert(self) -> bool:
         """Whether nothing is kept: disabled, another rank, a forked copy, or finished."""
-        return self._inert or not self._keeps
+        return self._inert or isinstance(self._journal, Blank)
 
     @property
     def summary(self) -> Summary:
@@ -414,7 +414,7 @@ class Run:
                 "dropped": journal.dropped if journal else 0,
                 "trouble": journal.trouble if journal else None,
             },
-            "device": len(self._waiting) if self._waiting else 0,
+            "device": self.chores.on_device,
             "spans_dropped": self._tracer.dropped,
             "sinks": self.post.health() if self.post else {},
         }

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from threading import get_ident
 from time import monotonic_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -29,7 +30,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _inside: ContextVar[Span | None] = ContextVar("chiplog_span", default=None)  # of asyncio tasks, and their threads
-_thread = threading.local()  # .lane: of everybody else
+_in_tasks = False  # whether there has been a span in a task
+_lanes: dict[int, Lane] = {}  # of everybody else, by the ident of the thread
+_thread = threading.local()  # .stay: keeps the lane of a thread while it lives
 
 
 class Span(msgspec.Struct, gc=False):
@@ -58,11 +61,11 @@ class Span(msgspec.Struct, gc=False):
             return self._once_more()
         if _running() is None:
             try:
-                lane = _thread.lane
-            except AttributeError:
-                lane = _thread.lane = Lane(_thread_name())
+                lane = _lanes[get_ident()]
+            except KeyError:
+                lane = _new_lane()
             outer = lane.top
-            if outer is None:
+            if outer is None and _in_tasks:
                 outer = _inside.get()
             lane.top = self
             self.lane = lane
@@ -119,7 +122,11 @@ class Span(msgspec.Struct, gc=False):
         """
         if self.again:
             return self.again[-1].async_end(work)
-        self.waits = [*(self.waits or ()), self.tracer.hold(work)]
+        held = self.tracer.hold(work)
+        if self.waits is None:
+            self.waits = [held]
+        else:
+            self.waits.append(held)
 
     def tag(self, **tags: Any) -> None:
         """Add tags to a span that has begun."""
@@ -138,9 +145,11 @@ class Span(msgspec.Struct, gc=False):
         return f"<span {self.name!r}, {self.elapsed:.6f} s>"
 
     def _enter_task(self) -> None:
+        global _in_tasks
+        _in_tasks = True
         outer = _inside.get()
         if outer is None or outer.stop:
-            outer = getattr(_thread_lane(), "top", None) if outer is None else still_open(outer)
+            outer = _thread_lane().top if outer is None else still_open(outer)
         self.outer = outer
         self.lane = _task_lane()
         _inside.set(self)
@@ -149,6 +158,11 @@ class Span(msgspec.Struct, gc=False):
         inner = Span(self.tracer, self.name, self.tags, self.devices)
         self.again = [*(self.again or ()), inner]
         return inner.__enter__()
+
+
+# Fields are set as in any class with slots, in a quarter of the time: a struct without gc has nothing to look after.
+Span.__setattr__ = object.__setattr__  # type: ignore[method-assign]
+Span.__delattr__ = object.__delattr__  # type: ignore[method-assign]
 
 
 class Idle:
@@ -166,11 +180,11 @@ class Idle:
     def __init__(self, make: Callable[[], Span | Idle] | None = None) -> None:
         self._make = make
 
-    def __enter__(self) -> Idle:
-        return self
+    if TYPE_CHECKING:
 
-    def __exit__(self, _k: object, _e: object, _t: object) -> None:
-        return None
+        def __enter__(self) -> Idle: ...
+
+        def __exit__(self, _k: object, _e: object, _t: object) -> None: ...
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         return function if self._make is None else decorated(function, self._make)
@@ -189,6 +203,25 @@ class Idle:
 
 
 NO_SPAN = Idle()
+# Both in C, in half the time: a variable that nobody sets gives `NO_SPAN`, and an empty text formats anything to
+# itself, which is false, so that exceptions pass.
+Idle.__enter__ = ContextVar("chiplog_no_span", default=NO_SPAN).get  # type: ignore[method-assign]
+Idle.__exit__ = "".format  # type: ignore[method-assign, assignment]
+
+
+class Idles(dict[str, Idle]):
+    """The idle span of each name, made when it is first asked for; more names than a loop has are not kept."""
+
+    MOST = 1000
+
+    def __init__(self, span: Callable[[str], Span | Idle]) -> None:
+        self._span = span
+
+    def __missing__(self, name: str) -> Idle:
+        idle = Idle(functools.partial(self._span, name))
+        if len(self) < self.MOST:
+            self[name] = idle
+        return idle
 
 
 def still_open(span: Span | None) -> Span | None:
@@ -215,16 +248,31 @@ _running: Callable[[], Any] = _look_for_asyncio
 
 
 def _thread_lane() -> Lane:
-    try:
-        lane: Lane = _thread.lane
-    except AttributeError:
-        lane = _thread.lane = Lane(_thread_name())
+    return _lanes.get(get_ident()) or _new_lane()
+
+
+def _new_lane() -> Lane:
+    ident = get_ident()
+    lane = _lanes[ident] = Lane(_thread_name())
+    _thread.stay = _Stay(ident)
     return lane
+
+
+class _Stay:
+    """Goes with its thread: idents are given again."""
+
+    __slots__ = ("_ident",)
+
+    def __init__(self, ident: int) -> None:
+        self._ident = ident
+
+    def __del__(self, forget: Callable[[int, None], object] = _lanes.pop) -> None:
+        forget(self._ident, None)
 
 
 def _thread_name() -> str:
     """The thread's name; with its ident where another living one has the same."""
-    ident = threading.get_ident()
+    ident = get_ident()
     named = {thread.ident: thread.name for thread in threading.enumerate()}
     name = named.pop(ident, f"thread {ident}")
     return f"{name} ({ident})" if name in named.values() else name
@@ -239,4 +287,5 @@ def _task_lane() -> Lane:
 def left_behind() -> None:
     """In a forked child: nothing of what the parent has open is open here."""
     _inside.set(None)
+    _lanes.clear()
     _thread.__dict__.clear()

@@ -10,7 +10,7 @@ import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
+from itertools import repeat
 from typing import Any, Protocol
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from chiplog.core import notes, spans, values
 from chiplog.core.devices import Device, labels
 from chiplog.core.redact import hide
-from chiplog.core.spans import WAKE, Idle, Span
+from chiplog.core.spans import WAKE, Idle, Idles, Span
 
 MOST = 100_000  # finished spans that may wait for the keeper; more are dropped and counted
 BATCH = 10_000  # spans to a record
@@ -66,15 +66,16 @@ class Tracer:
         self.dropped = 0
         self.step: int | float = 0  # the newest one, also for what is logged without
         self.by_hand: dict[int, Span] = {}
-        self.devices: dict[str, Device] = {}
         self.on = True
         self.every = 0  # trace only steps that are multiples of it; 0: all
         self.concurrent: frozenset[str] | None = frozenset()  # names that may overlap on a device; None: all
         self.deadline = DEADLINE
+        self._devices: dict[str, Device] = {}
+        self._landed: deque[tuple[Work, int, str]] = deque()  # with when it was done, and what went wrong
         self._watcher = watcher
         self._wake = wake
-        self._ids = count(1)
-        self.idle: dict[str, Idle] = {}
+        self._newest = 0  # of the ids
+        self.idle = Idles(self.span)
         self._lock = threading.RLock()
         self.readers: list[Callable[[dict[str, Any]], None]] = []  # see every batch, where it is taken
         self._taking = threading.RLock()
@@ -84,7 +85,7 @@ class Tracer:
             return Span(self, name, tags.copy() if type(tags) is dict else tags, devices)
         if tags is not None or devices is not None:
             return Idle(functools.partial(self.span, name, tags=tags, devices=devices))
-        return self.idle.get(name) or self._new_idle(name)
+        return self.idle[name]
 
     def set(
         self,
@@ -108,7 +109,8 @@ class Tracer:
         """The id of a span: 1, 2, ... in the order in which somebody asked."""
         with self._lock:
             if not span.number:
-                span.number = next(self._ids)
+                self._newest += 1
+                span.number = self._newest
             return span.number
 
     def hold(self, work: Any) -> Any:
@@ -121,9 +123,9 @@ class Tracer:
     def launch(self, span: Span) -> None:
         """The host's part of a span with devices has ended; the devices' parts go on until their work is done."""
         try:
-            work = Work(span, labels(span.devices), span.waits or [], span.stop + int(self.deadline * 1e9))
-            span.waits = None  # arrays are not kept for longer than they are waited for
-            if self._watcher is None or not work.waits:
+            waits, span.waits = span.waits, None  # arrays are not kept for longer than they are waited for
+            work = Work(span, labels(span.devices), waits or [], span.stop + int(self.deadline * 1e9))
+            if self._watcher is None or waits is None:
                 self.land(work, span.stop, span.error)
             else:
                 self._watcher.watch(work)
@@ -131,21 +133,9 @@ class Tracer:
             notes.once("device span", f"the device part of span {span.name!r} is left out: {error!r}")
 
     def land(self, work: Work, end: int, error: str = "") -> None:
-        """The work of a span is done, or given up: put it on its devices' timelines, once."""
-        with self._lock:
-            if work.done:
-                return
-            work.done = True
-            span = work.span
-            together = self.concurrent is None or span.name in self.concurrent
-            for label in work.devices:
-                device = self.devices.get(label)
-                if device is None:
-                    device = self.devices[label] = Device(label)
-                begin, queued = (span.start, None) if together else device.place(span.start, end)
-                if queued is not None:
-                    self._add(Span(self, "queue", {"name": span.name}, None, device.queue, span, *queued, span.step))
-                self._add(Span(self, span.name, span.tags, None, device.lane, span, begin, end, span.step, error))
+        """The work of a span is done, or given up; it is put on its devices' timelines when spans are taken, once."""
+        if len(self._landed) <= WAKE or not self.is_full():
+            self._landed.append((work, end, error))
 
     def end_by_hand(self) -> None:
         """End what was begun by hand and never ended, marked; for when the run ends."""
@@ -163,9 +153,10 @@ class Tracer:
 
     def is_full(self) -> bool:
         """Ask the keeper to hurry; true when a span must be dropped, which is counted."""
-        if self._wake is not None and len(self.done) % 1000 == 0:
+        waiting = len(self.done) + len(self._landed)
+        if self._wake is not None and waiting % 1000 == 0:
             self._wake()
-        if len(self.done) < MOST:
+        if waiting < MOST:
             return False
         self.dropped += 1
         return True
@@ -182,42 +173,50 @@ class Tracer:
 
     def _take(self, offset: int, most: int) -> dict[str, Any] | None:
         with self._lock:
-            done: list[Span] = []
-            try:
-                for _ in range(min(most, len(self.done))):
-                    done.append(self.done.popleft())
-            except IndexError:
-                pass
+            self._place()
+            next_one = self.done.popleft
+            done = [next_one() for _ in range(min(most, len(self.done)))]
             if not done:
                 return None
-            tags = _tags_of(done)
-            if len(tags) < len(done):  # too much for one record
+            tags = _tags_of(done) if [span for span in done if span.tags is not None] else None
+            if tags is not None and len(tags) < len(done):  # too much for one record
                 self.done.extendleft(reversed(done[len(tags) :]))
                 del done[len(tags) :]
+            newest = self._newest
             for span in done:
                 if not span.number:
-                    self._number(span)
-        names: dict[str, int] = {}
-        lanes: dict[str, int] = {}
-        columns = {
-            "name": [names.setdefault(_text(span.name), len(names)) for span in done],
-            "thread": [lanes.setdefault(span.lane.label, len(lanes)) for span in done],  # type: ignore[union-attr]
+                    if (outer := span.outer) is not None and not outer.number and outer.tracer is self:
+                        outer.number = newest = newest + 1
+                    span.number = newest = newest + 1
+            self._newest = newest
+        # By column and without calls: there may be ten thousand of them, and the interpreter has others to serve.
+        names = [span.name for span in done]
+        if {*map(type, names)} != {str}:
+            names = [values.name(name) for name in names]
+        name_at = {name: at for at, name in enumerate(dict.fromkeys(names))}
+        lanes: list[Any] = [span.lane for span in done]
+        labels_of = {lane: lane.label for lane in dict.fromkeys(lanes)}
+        label_at = {label: at for at, label in enumerate(dict.fromkeys(labels_of.values()))}
+        lane_at = {lane: label_at[label] for lane, label in labels_of.items()}
+        steps = [span.step for span in done]
+        if tags is not None or {*map(type, steps)} != {int}:
+            steps = [_step(step, said) for step, said in zip(steps, tags or repeat(None, len(done)), strict=True)]
+        failed = [span for span in done if span.error]
+        return {
+            "names": [values.name(name) for name in name_at],
+            "threads": [values.name(label) for label in label_at],
+            "name": [name_at[name] for name in names],
+            "thread": [lane_at[lane] for lane in lanes],
             "id": [span.number for span in done],
-            "parent": [0 if span.outer is None else self._parent(span) for span in done],
+            "parent": [0 if (outer := span.outer) is None else self._number(outer) for span in done],
             "start": [span.start + offset for span in done],
             "duration": [span.stop - span.start for span in done],
-            "step": [_step(span, said) for span, said in zip(done, tags, strict=True)],
-            "failed": [span.number for span in done if span.error],
+            "step": steps,
+            "failed": [span.number for span in failed],
             "launched": [span.number for span in done if span.devices is not None],
-        }
-        kinds = {span.lane.label: span.lane.kind for span in done if span.lane.kind}  # type: ignore[union-attr]
-        return {
-            "names": [values.name(name) for name in names],
-            "threads": [values.name(label) for label in lanes],
-            **columns,
-            "tags": {str(span.number): said for span, said in zip(done, tags, strict=True) if said},
-            "errors": {str(span.number): span.error for span in done if span.error},
-            "kinds": {values.name(label): kind for label, kind in kinds.items()},
+            "tags": {str(span.number): said for span, said in zip(done, tags or (), strict=False) if said},
+            "errors": {str(span.number): span.error for span in failed},
+            "kinds": {values.name(label): lane.kind for lane, label in labels_of.items() if lane.kind},
         }
 
     def forget(self) -> None:
@@ -228,16 +227,28 @@ class Tracer:
         self.by_hand.clear()
         spans.left_behind()
 
-    def _number(self, span: Span) -> None:
-        if (outer := span.outer) is not None and not outer.number and outer.tracer is self:
-            outer.number = next(self._ids)
-        span.number = next(self._ids)
+    def _place(self) -> None:
+        """Put what has landed on the timelines of its devices."""
+        while self._landed:
+            work, end, error = self._landed.popleft()
+            if work.done:
+                continue
+            work.done = True
+            span = work.span
+            together = self.concurrent is None or span.name in self.concurrent
+            for label in work.devices:
+                device = self._devices.get(label)
+                if device is None:
+                    device = self._devices[label] = Device(label)
+                begin, queued = (span.start, None) if together else device.place(span.start, end)
+                if queued is not None:
+                    self._add(Span(self, "queue", {"name": span.name}, None, device.queue, span, *queued, span.step))
+                self._add(Span(self, span.name, span.tags, None, device.lane, span, begin, end, span.step, error))
 
-    def _parent(self, span: Span) -> int:
-        outer = span.outer
-        while outer is not None and outer.tracer is not self:  # of another run
-            outer = outer.outer
-        return 0 if outer is None else self.number(outer)
+    def _number(self, span: Span | None) -> int:
+        while span is not None and span.tracer is not self:  # of another run
+            span = span.outer
+        return 0 if span is None else span.number or self.number(span)
 
     def _add(self, span: Span) -> None:
         if len(self.done) <= WAKE or not self.is_full():
@@ -246,12 +257,6 @@ class Tracer:
     def _is_sampled(self) -> bool:
         step = self.step
         return step - step != 0 or step % self.every == 0  # one that is no number is traced
-
-    def _new_idle(self, name: str) -> Idle:
-        idle = Idle(functools.partial(self.span, name))
-        if len(self.idle) < 1000:
-            self.idle[name] = idle
-        return idle
 
 
 def _tags_of(done: list[Span]) -> list[dict[str, Any] | None]:
@@ -273,11 +278,7 @@ def _tags_of(done: list[Span]) -> list[dict[str, Any] | None]:
     return found
 
 
-def _step(span: Span, tags: dict[str, Any] | None) -> Any:
+def _step(step: Any, tags: dict[str, Any] | None) -> Any:
     """The step of a span: its tag of that name, or that of the run when it ended; None for one that is not finite."""
-    step = tags["step"] if tags and type(tags.get("step")) in (int, float) else span.step
+    step = tags["step"] if tags and type(tags.get("step")) in (int, float) else step
     return step if type(step) is int or step is None or step - step == 0 else None
-
-
-def _text(name: Any) -> str:
-    return name if type(name) is str else values.name(name)

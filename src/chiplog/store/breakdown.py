@@ -40,7 +40,8 @@ def _usual(frame: Frame, name: str) -> float | None:
 
 def _traced(spans: Spans) -> tuple[float | None, float | None]:
     """Seconds a step in communication, and seconds a step in which the busiest device had nothing to do."""
-    steps = sorted({span.step for span in spans if span.step is not None})[-TRACED:]
+    steps = spans.steps[-TRACED:]
+    spans = spans.at(first=steps[0]) if steps else spans
     waits, idles = [], []
     for step in steps:
         of_step = spans.at(step)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chiplog.metrics.goodput import Floats, Life
-from chiplog.store.spans import Span
+from chiplog.store.spans import Span, Spans
 from chiplog.store.state import AttemptState
 
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ KINDS = {
 }
 
 
-def lives(frame: Frame, attempts: Sequence[AttemptState], spans: Sequence[Span], now: int) -> list[Life]:
+def lives(frame: Frame, attempts: Sequence[AttemptState], spans: Spans, now: int) -> list[Life]:
     """The attempts of one rank; workers that attached themselves are no attempts of the training."""
     own = [one for one in attempts if one.start is not None and not one.start.attached]
-    return [_life(frame, one, spans, now) for one in own]
+    others = spans.named(*KINDS)
+    return [_life(frame, one, others, now) for one in own]
 
 
 def _life(frame: Frame, attempt: AttemptState, spans: Sequence[Span], now: int) -> Life:

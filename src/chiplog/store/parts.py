@@ -198,6 +198,10 @@ class Part:
             with self._reading():
                 batch = next(batches, None)
 
+    def span_tables(self) -> list[pa.Table]:
+        with self._reading():
+            return [self._open("spans").read()]
+
     def spans(self) -> list[Span]:
         with self._reading():
             rows = self._open("spans").read().to_pylist()

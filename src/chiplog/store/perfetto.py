@@ -18,6 +18,7 @@ BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4  # TrackEvent.Type
 _CLEARED = 1  # sequence_flags: what was interned before is forgotten
 _REALTIME, _BOOTTIME, _OURS = 1, 6, 64  # clock ids; from 64 on they are a sequence's own
 _LOW = (1 << 14) - 1
+DEEPEST = 20  # arguments inside arguments
 _SHORT = 1 << 42  # ns: 73 minutes; times before that take 6 bytes, later ones 8
 
 
@@ -74,7 +75,7 @@ class Writer:
     ) -> bytes:
         """A stretch of time. Those of one track must lie one inside the other or apart; order does not matter."""
         since, until = begin - self.origin, end - self.origin
-        if args or flow or not 0 <= since <= until:
+        if args or flow or not 0 <= since <= until < 1 << 56:
             return self._any_slice(track, name, begin, end, args, step, flow)
         wide = until >= _SHORT
         try:
@@ -182,7 +183,7 @@ def _tables() -> tuple[list[bytes], list[bytes]]:
     return more, last
 
 
-def _value(value: Any) -> bytes:
+def _value(value: Any, depth: int = 0) -> bytes:
     if isinstance(value, bool):
         return _number(2, int(value))
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
@@ -190,14 +191,17 @@ def _value(value: Any) -> bytes:
     if isinstance(value, (int, float)):
         try:
             return b"\x29" + struct.pack("<d", value)
-        except OverflowError:
+        except (OverflowError, struct.error):
             return _bytes(6, _utf8(str(value)))
     if isinstance(value, str):
         return _bytes(6, _utf8(value))
+    if depth > DEEPEST:
+        return _bytes(6, b"...")
     if isinstance(value, Mapping):
-        return b"".join([_bytes(11, _bytes(10, _utf8(str(key))) + _value(item)) for key, item in value.items()])
+        said = ((_utf8(str(key)), _value(item, depth + 1)) for key, item in value.items())
+        return b"".join([_bytes(11, _bytes(10, key) + item) for key, item in said])
     if isinstance(value, Sequence):
-        return b"".join([_bytes(12, _value(item)) for item in value])
+        return b"".join([_bytes(12, _value(item, depth + 1)) for item in value])
     return _bytes(6, _utf8(str(value)))
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from chiplog.metrics.goodput import Ledger
     from chiplog.metrics.waterfall import Share
+    from chiplog.store.columnar import Columns
     from chiplog.store.columns import Floats, Steps
     from chiplog.store.frame import Frame
     from chiplog.store.parts import Part
@@ -180,13 +181,12 @@ class Stored:
 
     def spans(self, *names: str) -> Spans:
         """Finished spans by their start, of all names or of these; see `Spans` for what they can be asked."""
-        found: list[Span] = []
-        for segment, known, scanner in self._pieces(lambda part: part.spans()):
-            found += known
-            for record in scanner.read():
-                if isinstance(record, records.Spans):
-                    found += expand(record, segment.rank, segment.attempt)
-        spans = Spans(found)
+        try:
+            from chiplog.store.columnar import Columns
+
+            spans = self._span_columns(Columns())
+        except (ImportError, OverflowError):  # no numpy, or numbers that nobody logs; one object each says the same
+            spans = self._span_objects()
         return spans.named(*names) if names else spans
 
     def table(
@@ -216,23 +216,26 @@ class Stored:
         with self._look(whole=False) as frame:
             return frame.series(name, rank, attempt)
 
-    def goodput(self) -> Ledger:
-        """Where the time of the main rank went, over all attempts: steps that counted, and everything else."""
+    def goodput(self, spans: Spans | None = None) -> Ledger:
+        """Where the time of the main rank went, over all attempts: steps that counted, and everything else.
+
+        Give its `spans` where they are at hand: they take the longest to read.
+        """
         with self._look() as frame:
             from chiplog.metrics.goodput import ledger
             from chiplog.store.lives import lives
 
             main = self._main_rank() or 0
-            return ledger(
-                lives(frame, [one for one in self.attempts if one.rank == main], self.spans(), time.time_ns())
-            )
+            spans = self.spans() if spans is None else spans
+            return ledger(lives(frame, [one for one in self.attempts if one.rank == main], spans, time.time_ns()))
 
-    def step_parts(self) -> list[Share]:
+    def step_parts(self, spans: Spans | None = None) -> list[Share]:
         """The waterfall of a usual step of late: compute at peak, communication, data, host, and everything else."""
         with self._look() as frame:
             from chiplog.store.breakdown import usual_step
 
-            return usual_step(frame, self.spans().of(rank=self._main_rank() or 0))
+            spans = self.spans() if spans is None else spans
+            return usual_step(frame, spans.of(rank=self._main_rank() or 0))
 
     def places(self, name: str) -> tuple[Steps, Floats]:
         """The steps and values of a series in the default view, by step: quicker than `series`, for drawing."""
@@ -276,6 +279,24 @@ class Stored:
             if whole:
                 self._frame.refresh()
             yield self._frame
+
+    def _span_columns(self, columns: Columns) -> Spans:
+        for segment, known, scanner in self._pieces(lambda part: part.span_tables()):
+            for table in known:
+                columns.add_table(table, segment.rank, segment.attempt)
+            for record in scanner.read():
+                if isinstance(record, records.Spans):
+                    columns.add(record, segment.rank, segment.attempt)
+        return columns.spans()
+
+    def _span_objects(self) -> Spans:
+        found: list[Span] = []
+        for segment, known, scanner in self._pieces(lambda part: part.spans()):
+            found += known
+            for record in scanner.read():
+                if isinstance(record, records.Spans):
+                    found += expand(record, segment.rank, segment.attempt)
+        return Spans(found)
 
     def _pieces(self, ask: Callable[[Part], Iterable[T]]) -> Iterator[tuple[Segment, Iterable[T], Scanner]]:
         """Every segment with what its part answers, if it has one, and a scanner for what lies beyond."""

@@ -212,6 +212,25 @@ class Spans(Sequence[Span]):
     def timelines(self) -> list[str]:
         return list(dict.fromkeys(span.thread for span in self._spans))
 
+    @property
+    def steps(self) -> list[int | float]:
+        """The steps they are of, in order."""
+        return sorted({span.step for span in self._spans if span.step is not None})
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The first begin and the last end."""
+        return (self._spans[0].start, max(span.end for span in self._spans)) if self._spans else (0, 0)
+
+    def lengths(self) -> dict[int | float, int]:
+        """Nanoseconds from the first begin to the last end of each step."""
+        found: dict[int | float, tuple[int, int]] = {}
+        for span in self._spans:
+            if span.step is not None:
+                begin, end = found.get(span.step, (span.start, span.end))
+                found[span.step] = min(begin, span.start), max(end, span.end)
+        return {step: found[step][1] - found[step][0] for step in sorted(found)}
+
     def total(self) -> float:
         """Seconds of all together."""
         return sum(span.duration for span in self._spans) / 1e9
@@ -275,16 +294,19 @@ class Spans(Sequence[Span]):
         return Spans(spans, self.whole)
 
     def _pick(self, name: str | None, which: Which) -> Spans:
-        found = [span for span in self._spans if name in (None, span.name)]
+        found = self if name is None else self._exactly(name)
         if which == "first":
-            found = found[:1]
-        elif which == "last":
-            found = found[-1:]
-        elif isinstance(which, int):
-            found = found[which : which + 1] if which >= 0 else []
-        elif which != "all":
+            return found[:1]
+        if which == "last":
+            return found[-1:]
+        if isinstance(which, int):
+            return found[which : which + 1] if which >= 0 else found[:0]
+        if which != "all":
             raise ValueError(f"which = {which!r}: there are 'all', 'first', 'last', and numbers from 0 on")
-        return self._of(found)
+        return found[:]
+
+    def _exactly(self, name: str) -> Spans:
+        return self.where(lambda span: span.name == name)
 
     @cached_property
     def _known(self) -> dict[Hashable, Span]:

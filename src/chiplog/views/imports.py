@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import stat
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +22,9 @@ from chiplog.store.reader import Stored
 
 FIRST = 1 << 20  # numbers of sequences: beyond those of ranks
 _WALL = 1e15  # µs: later than 2001, so it is the wall clock itself
+_LATEST = 9e15  # µs that a time or a length may be: in nanoseconds it still fits into 64 bits
+LARGEST = 1 << 30  # bytes of a trace, also of one that was compressed
+LANES = 100  # beside each other on a thread, for what crosses; more lie on the last
 
 
 class UnreadableTrace(ChiplogError, ValueError):
@@ -49,7 +54,7 @@ def _one(file: Path, number: int, stored: Stored) -> Iterator[bytes]:
     if base is None:
         base = stored.created
         notes.say(f"{file} does not say when it began; it is laid to the begin of the run")
-    timed = [event for event in events if isinstance(event.get("ts"), (int, float))]
+    timed = [event for event in events if _number(event.get("ts")) is not None]
     origin = base + int(min((event["ts"] for event in timed), default=0) * 1000)
     writer = Writer(number, max(0, origin))
     tracks = _Tracks(writer, number, _names(events))
@@ -57,8 +62,8 @@ def _one(file: Path, number: int, stored: Stored) -> Iterator[bytes]:
     lanes: dict[tuple[Any, Any], list[tuple[int, int, Mapping[str, Any]]]] = defaultdict(list)
     out: list[bytes] = []
     for begin, duration, event in _stretches(timed):
-        start = base + round(begin * 1000)
-        lanes[event.get("pid"), event.get("tid")].append((start, start + round(duration * 1000), event))
+        start = max(0, base + round(begin * 1000))
+        lanes[event.get("pid"), event.get("tid")].append((start, start + max(0, round(duration * 1000)), event))
     for (pid, tid), spans in lanes.items():
         for (begin_, end, event), lane in _laid(spans):
             flow = flows.get((pid, tid, event["ts"]))
@@ -73,13 +78,13 @@ def _one(file: Path, number: int, stored: Stored) -> Iterator[bytes]:
                 )
             )
     for event in timed:
-        when = base + round(event["ts"] * 1000)
+        when = max(0, base + round(event["ts"] * 1000))
         if event.get("ph") in ("i", "I"):
             track = tracks.of(event.get("pid"), event.get("tid"), 0)
             out.append(writer.instant(track, str(event.get("name", "")), when, _args(event)))
         elif event.get("ph") == "C":
-            for key, value in (event.get("args") or {}).items():
-                if isinstance(value, (int, float)):
+            for key, value in _args(event).items():
+                if isinstance(value, (int, float)) and abs(value) < 1e300:
                     out.append(writer.count(tracks.counter(event, key), when, value))
     yield writer.news()
     yield from out
@@ -125,22 +130,52 @@ class _Tracks:
 def _read(file: Path) -> tuple[list[dict[str, Any]], int | None]:
     """(events, the wall-clock nanoseconds that their times count from)."""
     try:
-        raw = file.read_bytes()
-        data = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
+        data = json.loads(_bytes(file))
         events = data["traceEvents"] if isinstance(data, dict) else data
-        events = [event for event in events if isinstance(event, dict)]
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        raise UnreadableTrace(f"{file} is no trace of torch.profiler or jax.profiler: {error}") from None
-    if isinstance(data, dict) and isinstance(data.get("baseTimeNanoseconds"), int):
-        return events, data["baseTimeNanoseconds"]
-    if any(isinstance(event.get("ts"), (int, float)) and event["ts"] > _WALL for event in events):
+        events = [_plain(event) for event in events if isinstance(event, dict)]
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error, RecursionError, MemoryError) as error:
+        said = str(error) or type(error).__name__
+        raise UnreadableTrace(f"{file} is no trace of torch.profiler or jax.profiler: {said}") from None
+    if isinstance(data, dict) and isinstance(base := data.get("baseTimeNanoseconds"), int) and 0 <= base < 1 << 62:
+        return events, base
+    if any((_number(event.get("ts")) or 0) > _WALL for event in events):
         return events, 0
     beside = sorted(file.parent.glob("*.xplane.pb"))
     host = file.name.removesuffix(".trace.json.gz")
     for plane in [one for one in beside if one.name == f"{host}.xplane.pb"] or beside:
-        if (start := _profile_start(plane.read_bytes())) is not None:
+        try:
+            start = _profile_start(_bytes(plane))
+        except (OSError, ValueError, MemoryError):
+            continue
+        if start is not None and 0 <= start < 1 << 62:
             return events, start
     return events, None
+
+
+def _bytes(file: Path) -> bytes:
+    """What a file holds, unpacked: never of a pipe, which may not end, and never more than memory can bear."""
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise ValueError("it is not a file")
+    with file.open("rb") as opened:
+        packed = opened.read(2) == b"\x1f\x8b"
+        opened.seek(0)
+        found = (gzip.GzipFile(fileobj=opened) if packed else opened).read(LARGEST + 1)
+    if len(found) > LARGEST:
+        raise ValueError(f"it holds more than {LARGEST:,} bytes")
+    return found
+
+
+def _plain(event: dict[str, Any]) -> dict[str, Any]:
+    """An event whose process and thread can be looked up, whatever they are."""
+    for key in ("pid", "tid"):
+        if not isinstance(event.get(key), (int, str, type(None))):
+            event[key] = str(event[key])
+    return event
+
+
+def _number(value: Any) -> int | float | None:
+    """A time or a length in µs; None for what is none."""
+    return value if isinstance(value, (int, float)) and -_LATEST <= value <= _LATEST else None
 
 
 def _profile_start(space: bytes) -> int | None:
@@ -156,9 +191,9 @@ def _profile_start(space: bytes) -> int | None:
             }
             for number, value in parts:
                 if number == 6 and isinstance(value, bytes):
-                    stat = dict(_fields(value))
-                    if names.get(stat.get(1)) == b"profile_start_time":
-                        return int(stat[3])
+                    said = dict(_fields(value))
+                    if names.get(said.get(1)) == b"profile_start_time":
+                        return int(said[3])
     except (IndexError, KeyError, ValueError, TypeError):
         pass
     return None
@@ -177,6 +212,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             shift += 7
             if byte < 128:
                 return value
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
 
     while at < len(data):
         key = varint()
@@ -207,7 +244,7 @@ def _stretches(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, flo
     for event in events:
         lane = event.get("pid"), event.get("tid")
         if event.get("ph") == "X":
-            yield event["ts"], float(event.get("dur") or 0.0), event
+            yield event["ts"], _number(event.get("dur")) or 0, event
         elif event.get("ph") == "B":
             open_[lane].append(event)
         elif event.get("ph") == "E" and open_[lane]:
@@ -230,11 +267,12 @@ def _laid(
                 yield span, number
                 break
         else:
-            lanes.append([end])
+            if len(lanes) < LANES:
+                lanes.append([end])
             yield span, len(lanes) - 1
 
 
 def _args(event: Mapping[str, Any]) -> dict[str, Any]:
     args = event.get("args")
     said = {str(key): value for key, value in args.items() if value is not None} if isinstance(args, dict) else {}
-    return {"category": event["cat"], **said} if event.get("cat") else said
+    return {"category": str(event["cat"]), **said} if event.get("cat") else said

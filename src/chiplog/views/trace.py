@@ -47,7 +47,8 @@ def where(spans: Spans, *, width: int | None = None, colour: bool = False) -> st
     """A table of names by their own time, those on devices last; shares are of the time from first to last."""
     if not spans:
         return "no spans; `with run.span(name):` records them"
-    wall = (max(span.end for span in spans) - min(span.start for span in spans)) / 1e9 or 1e-9
+    begin, end = spans.reach
+    wall = (end - begin) / 1e9 or 1e-9
     rows = sorted(spans.table(by_step=False), key=lambda one: (PLACES.get(one.kind, 0), -one.own))
     shown: list[list[str | Cell]] = [
         [
@@ -82,12 +83,8 @@ def where(spans: Spans, *, width: int | None = None, colour: bool = False) -> st
 
 def typical_step(spans: Spans) -> int | float | None:
     """The step whose time, from first begin to last end, is the middle one."""
-    steps: dict[int | float, list[int]] = {}
-    for span in spans:
-        if span.step is not None and span.step == span.step:
-            begin_end = steps.setdefault(span.step, [span.start, span.end])
-            begin_end[:] = min(begin_end[0], span.start), max(begin_end[1], span.end)
-    by_time = sorted(steps, key=lambda step: steps[step][1] - steps[step][0])
+    lengths = spans.lengths()
+    by_time = sorted(lengths, key=lengths.__getitem__)
     return by_time[len(by_time) // 2] if by_time else None
 
 

@@ -16,6 +16,7 @@ from chiplog.core import notes, settings
 from chiplog.core.errors import BadSetting, Unwritable
 from chiplog.core.files import make_dir
 from chiplog.core.run import Run
+from chiplog.frontends.tunix.gauges import Gauges
 from chiplog.runtime import ranks
 from chiplog.sinks import registry, wandb_login
 from chiplog.store import layout
@@ -41,13 +42,18 @@ class LoggingBackend(Protocol):
 Factory = Callable[[], LoggingBackend]
 
 
-def begin(options: MetricsLoggerOptions) -> Run:
+def begin(options: MetricsLoggerOptions, meter_provider: Any = None) -> Run:
     """A run of a logger's own with the sinks its options ask for; inert but on the first process."""
     environ = dict(os.environ)
     factories = factories_of(options)
     sinks: dict[str, Any] = {}
     if not factories and is_first(environ):
-        sinks = {**_tensorboard(options), **_wandb(options, environ), **_otel(options)}
+        sinks = {**_tensorboard(options), **_wandb(options, environ)}
+    if options.enable_opentelemetry and is_first(environ):
+        if meter_provider is None:
+            sinks["otel"] = {}
+        else:
+            factories.append(lambda: Gauges(meter_provider))
     return _begin(options.project_name, options.run_name, sinks, [(None, _made_by(one)) for one in factories], environ)
 
 
@@ -167,10 +173,6 @@ def _known(given: Mapping[str, Any]) -> dict[str, Any]:
             f"tunix wandb {foreign}", f"W&B is opened without {', '.join(foreign)}; its options are: {', '.join(known)}"
         )
     return {key: value for key, value in given.items() if key in known}
-
-
-def _otel(options: MetricsLoggerOptions) -> dict[str, Any]:
-    return {"otel": {}} if options.enable_opentelemetry else {}
 
 
 def _skipped(why: str) -> None:

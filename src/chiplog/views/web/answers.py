@@ -201,8 +201,9 @@ def timeline(spans: Spans, step: float, rank: int) -> dict[str, Any]:
 
 def goodput(stored: Stored) -> dict[str, Any]:
     """Where the time of all attempts went, and that of a usual step of late."""
-    ledger = stored.goodput()
-    parts = stored.step_parts()
+    spans = stored.spans()
+    ledger = stored.goodput(spans)
+    parts = stored.step_parts(spans)
     return {
         "share": ledger.goodput,
         "wall": ledger.wall,

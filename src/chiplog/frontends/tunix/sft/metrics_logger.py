@@ -55,9 +55,11 @@ class MetricsLoggerOptions:
 class MetricsLogger:
     """Numbers under `{prefix}/{mode}/{name}`. Without options it keeps the history and nothing else."""
 
-    def __init__(self, metrics_logger_options: MetricsLoggerOptions | None = None) -> None:
+    def __init__(
+        self, metrics_logger_options: MetricsLoggerOptions | None = None, *, otel_meter_provider: Any = None
+    ) -> None:
         options = metrics_logger_options
-        self.run: Run | None = None if options is None else backends.begin(options)
+        self.run: Run | None = None if options is None else backends.begin(options, otel_meter_provider)
         self.current_step: Callable[[], int] | None = None  # of those who trace with the logger's run
         self._deadline: float | None = None
         self._holds = Pending().holds
