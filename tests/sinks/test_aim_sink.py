@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +14,6 @@ import pytest
 import chiplog
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
-from chiplog.sinks.delivery import enrol, enrolled
-from tests.faults.harness import trainer, wait_for
 
 pytestmark = pytest.mark.timeout(300)  # a new repository takes seconds to make, and many on a busy machine
 
@@ -93,43 +89,6 @@ def test_a_run_arrives_and_a_new_attempt_goes_on(tmp_path: Path) -> None:
     assert not [name for name in found["series"] if name.startswith("__system")]
     (first, *_) = chiplog.read(run.dir).records("step")
     assert abs(found["series"]["loss"][2][0] - first.time / 1e9) < 0.001
-
-
-def test_nothing_is_lost_or_doubled_when_everything_is_killed(tmp_path: Path) -> None:
-    """Relay and trainer die in the middle; `chiplog sync` goes on, or begins anew: every point is there once."""
-    repo = tmp_path / "aim"
-    code = f"""
-    run = init(sinks={{"aim": {{"repo": {str(repo)!r}}}}})
-    for n in range(10**6):
-        run.log({{"loss": n}}, step=n)
-        assert "aim" not in sys.modules  # nobody imports it beside the training
-        ack(n)
-        time.sleep(0.01)
-    """
-    with trainer(tmp_path, code) as victim:
-        cursor = victim.run / "cursors" / "aim.json"
-        wait_for(lambda: cursor.exists() and json.loads(cursor.read_text()).get("state", {}).get("hash"), 200)
-        os.kill(json.loads((victim.run / "relay" / "r00000-a01.json").read_text())["pid"], signal.SIGKILL)
-        victim.until_acked(victim.acked + 50)
-        victim.kill_tree()
-        arrived = points(runs(repo)[0], "loss")  # what was accepted has survived the kill
-        kept = [int(record.step) for record in chiplog.read(victim.run).records("step")]
-        assert 0 < len(arrived) < len(kept)
-        _sync(victim.run)
-        (found,) = runs(repo)
-        assert points(found, "loss") == [(n, float(n)) for n in kept]  # no accepted batch was only in memory
-        options = enrolled(victim.run)["aim"]
-        cursor.unlink()  # as if nothing had ever been noted
-        enrol(victim.run, "aim", options)
-        _sync(victim.run)
-    (found,) = runs(repo)
-    assert points(found, "loss") == [(n, float(n)) for n in kept]
-
-
-def _sync(run: Path) -> None:
-    words = [sys.executable, "-m", "chiplog", "sync", str(run)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_options_are_those_of_the_sink(tmp_path: Path) -> None:

@@ -396,52 +396,6 @@ def test_a_server_that_hangs_holds_nobody(fragile: Server, tmp_path: Path) -> No
     assert fragile.run(name).rows("loss") == expected(0, 200)
 
 
-MURDER = """
-import os, signal
-from chiplog.sinks import delivery
-from chiplog.store import lines, tail
-lines.CHUNK = 2000
-tail.Tail.read.__defaults__ = (2000,)  # bytes to a batch
-left = int(os.environ["SAVES"])
-save = delivery.Courier._save
-def _save(self):
-    global left
-    if self._batch == [] and self.delivered:
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    save(self)
-delivery.Courier._save = _save
-"""
-
-
-def test_a_relay_that_is_killed_before_it_notes_an_acknowledgement(sqlite: Server, tmp_path: Path) -> None:
-    """Nothing is lost and nothing is there twice; the first time not even the run's id was noted."""
-    run = chiplog.init("tests", sinks="none", dir=tmp_path / "runs", id="run")
-    times = count(3, 100)
-    steps = 150 * (times + 2)  # two batches of 60 are noted before each kill
-    for step in range(steps):
-        run.log({"loss": step / 7}, step=step)
-    run.finish()
-    (tmp_path / "hook").mkdir()
-    (tmp_path / "hook" / "sitecustomize.py").write_text(MURDER)
-    name = f"crash {tmp_path}"
-    environ = {**os.environ, "MLFLOW_TRACKING_URI": sqlite.uri, "MLFLOW_EXPERIMENT_NAME": name}
-    words = [sys.executable, "-m", "chiplog", "sync", str(run.dir), "--to", "mlflow"]
-    for number in range(times):
-        killer = {
-            **environ,
-            "PYTHONPATH": f"{tmp_path / 'hook'}:{environ.get('PYTHONPATH', '')}",
-            "SAVES": str(min(number, 2)),
-        }
-        done = subprocess.run(words, env=killer, timeout=300, capture_output=True, check=False)
-        assert done.returncode == -signal.SIGKILL, done.stderr
-    before = sqlite.run(name).count()
-    assert 0 < before < steps
-    subprocess.run(words, env=environ, timeout=600, check=True, stdout=subprocess.DEVNULL)
-    assert sqlite.run(name).rows("loss") == expected(0, steps)
-
-
 def test_a_network_with_weather_costs_nothing_but_time(sqlite: Server, tmp_path: Path) -> None:
     """Latency, resets on the way there and back, cut answers, 429 and 500, 413 for what is large; one record that is
     refused for good is left out alone."""

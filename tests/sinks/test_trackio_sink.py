@@ -6,7 +6,6 @@ import inspect
 import json
 import math
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -17,11 +16,8 @@ from typing import Any
 import pytest
 
 import chiplog
-from chiplog.cli import main
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
-from chiplog.sinks.delivery import enrol, enrolled
-from tests.faults.harness import trainer, wait_for
 
 
 def begin(tmp_path: Path, **more: Any) -> chiplog.Run:
@@ -106,33 +102,6 @@ def test_a_new_attempt_goes_on_and_steps_may_go_back(tmp_path: Path) -> None:
         assert run.finish(timeout=60)
     assert steps(tmp_path) == [(step, step) for step in range(5)] + [(step, step + 3) for step in range(3, 8)]
     assert set(rows(tmp_path, "metrics", "run_id")) == {("run",)}
-
-
-def test_nothing_is_lost_or_doubled_when_everything_is_killed(tmp_path: Path) -> None:
-    """Trainer and relay die in the middle; `chiplog sync` brings the rest; what had arrived already stays once."""
-    code = f"""
-    run = init(sinks={{"trackio": {{"dir": {str(tmp_path / "trackio")!r}}}}})
-    for n in range(10**6):
-        run.log({{"loss": n}}, step=n)
-        assert "trackio" not in sys.modules  # nobody imports it beside the training
-        ack(n)
-        time.sleep(0.002)
-    """
-    with trainer(tmp_path, code) as victim:
-        wait_for(lambda: len(steps(tmp_path, project="faults")) > 50, 60)
-        status = victim.run / "relay" / "r00000-a01.json"
-        os.kill(json.loads(status.read_text())["pid"], signal.SIGKILL)
-        victim.until_acked(victim.acked + 50)
-        victim.kill_tree()
-        before = len(steps(tmp_path, project="faults"))
-        kept = [int(record.step) for record in chiplog.read(victim.run).records("step")]
-        assert before < len(kept)
-        cursor = victim.run / "cursors" / "trackio.json"
-        options = enrolled(victim.run)["trackio"]
-        cursor.unlink()  # as if nothing had ever been noted
-        enrol(victim.run, "trackio", options)
-        assert main(["sync", str(victim.run)]) == 0
-    assert steps(tmp_path, project="faults") == [(n, n) for n in kept]
 
 
 def test_the_options_are_those_of_the_sink(tmp_path: Path) -> None:
