@@ -134,7 +134,7 @@ def test_a_deliverer_that_is_killed_before_it_notes_an_acknowledgement(name: str
     """Nothing is lost, and one batch at most is there twice, none where the service has a key; the first time not even
     what the service calls the run was noted."""
     run = chiplog.init("faults", id="run", sinks="none", dir=tmp_path / "runs", alerts=False)
-    logged = [(step, step / 7) for step in range(40 * (TIMES + 2))]  # a batch of 20 is noted before each kill
+    logged = [(step, step / 7) for step in range(40 * (TIMES + 2))]  # a batch of about 34 is noted before each kill
     for step, loss in logged:
         run.log({"loss": loss}, step=step)
     run.finish()
@@ -145,7 +145,7 @@ def test_a_deliverer_that_is_killed_before_it_notes_an_acknowledgement(name: str
     for number in range(TIMES):
         done = _sync(run.dir, **hook, SAVES=str(min(number, 1)))
         assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
-    assert 0 < len(case.read()) < len(logged)
+    assert 0 < len(set(case.read())) < len(logged)
     done = _sync(run.dir)
     assert done.returncode == 0, done.stdout + done.stderr
     found = case.read()
