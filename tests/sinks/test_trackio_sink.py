@@ -16,8 +16,11 @@ from typing import Any
 import pytest
 
 import chiplog
+from chiplog.cli import main
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
+from chiplog.sinks.delivery import enrol, enrolled
+from tests.sinks.conftest import png
 
 
 def begin(tmp_path: Path, **more: Any) -> chiplog.Run:
@@ -91,6 +94,34 @@ def test_trackio_itself_shows_the_run(tmp_path: Path) -> None:
     projects, runs, logs = json.loads(done.stdout.splitlines()[-1])
     assert (projects, runs) == (["test"], ["one"])
     assert sorted((row["step"], row["loss"]) for row in logs) == [(0, 0.5), (1, 1.5), (1, 1.5), (2, 2.5)]
+
+
+def test_tables_texts_histograms_and_pictures_arrive(tmp_path: Path) -> None:
+    """As Trackio has them, each once, though everything is sent twice; a text is shown as it is."""
+    run = begin(tmp_path)
+    run.table("samples", [{"prompt": "a\ud800", "score": 1.5}, {"other": [1, {"x": None}]}], step=3)
+    run.log({"hist": chiplog.Histogram(edges=[0, 1, 2], counts=[3, 4])}, step=3)
+    run.log({"said": chiplog.Text("**not bold** ```"), "matrix": chiplog.Matrix([[1, 2], [3]])}, step=3)
+    run.log({"picture": chiplog.Image(png(), caption="red")}, step=3)
+    (tmp_path / "notes.txt").write_text("no picture")
+    run.artifact(tmp_path / "notes.txt", name="notes")
+    assert run.finish(timeout=60)
+    options = enrolled(run.dir)["trackio"]
+    (run.dir / "cursors" / "trackio.json").unlink()
+    enrol(run.dir, "trackio", options)
+    assert main(["sync", str(run.dir)]) == 0
+    columns = {"prompt": None, "score": None, "other": None}
+    samples = [{**columns, "prompt": "a\\ud800", "score": 1.5}, {**columns, "other": "[1, {'x': None}]"}]
+    assert steps(tmp_path, "samples") == [(3, {"_type": "trackio.table", "_value": samples})]
+    assert steps(tmp_path, "hist") == [(3, {"_type": "trackio.histogram", "bins": [0, 1, 2], "values": [3, 4]})]
+    assert steps(tmp_path, "said") == [(3, {"_type": "trackio.markdown", "_value": "````\n**not bold** ```\n````"})]
+    ((_, matrix),) = steps(tmp_path, "matrix")
+    assert matrix["_value"] == [{"0": 1, "1": 2}, {"0": 3, "1": None}]
+    ((step, picture),) = steps(tmp_path, "picture")
+    assert (step, picture["_type"], picture["caption"]) == (3, "trackio.image", "red")
+    (kept,) = (path for path in (tmp_path / "trackio" / "media").rglob("*") if path.is_file())
+    assert kept == tmp_path / "trackio" / "media" / picture["file_path"]
+    assert kept.read_bytes() == png()
 
 
 def test_a_new_attempt_goes_on_and_steps_may_go_back(tmp_path: Path) -> None:
