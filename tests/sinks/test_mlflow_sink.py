@@ -7,6 +7,7 @@ import math
 import os
 import random
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -447,6 +448,34 @@ def test_credentials_are_sent_and_kept_nowhere(sqlite: Server, tmp_path: Path) -
         assert secret.encode() not in words
         for path in run.dir.rglob("*"):
             assert path.is_dir() or secret.encode() not in path.read_bytes(), path
+
+
+def test_a_certificate_of_ones_own_is_trusted_when_that_is_asked_for(sqlite: Server, tmp_path: Path) -> None:
+    """Not before, and the error says what it was about; then without a warning for every request."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {certificate}"
+    subprocess.run(words.split(), check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    name = f"secure {tmp_path}"
+    run = chiplog.init("tests", sinks="none", dir=tmp_path / "runs", alerts=False)
+    run.log({"loss": 0.0}, step=0)
+    run.finish()
+    hurry = tmp_path / "hurry"
+    hurry.mkdir()
+    (hurry / "sitecustomize.py").write_text("from chiplog.commands import sync; sync.PATIENCE = 1.0")
+    paths = os.environ.get("PYTHONPATH", "")
+    with Proxy(sqlite.about["port"], lambda head, body: "pass", tls=context) as proxy:
+        world = {**os.environ, "MLFLOW_TRACKING_URI": proxy.uri, "MLFLOW_EXPERIMENT_NAME": name}
+        words = f"{sys.executable} -m chiplog sync {run.dir} --to mlflow"
+        world["PYTHONPATH"] = f"{hurry}:{paths}"
+        done = subprocess.run(words.split(), env=world, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 2 and "certificate" in done.stdout.lower(), done.stdout + done.stderr
+        assert not proxy.seen
+        world |= {"MLFLOW_TRACKING_INSECURE_TLS": "true", "PYTHONPATH": paths}
+        done = subprocess.run(words.split(), env=world, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0 and "InsecureRequestWarning" not in done.stderr, done.stdout + done.stderr
+    assert sqlite.run(name).rows("loss") == [(0, 0.0)]
 
 
 def _mark(name: str) -> str:

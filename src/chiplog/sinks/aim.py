@@ -87,8 +87,9 @@ class Aim:
         try:
             if isinstance(record, Alert):  # by its time, so that none takes the place of another
                 run._tracker._track(message(record), time, MESSAGES, record.time)
-            elif (shown := medium(record, self._identity.dir)) is not None:
-                run._tracker._track(shown, time, utf8(record.name), step)
+            elif isinstance(record, (Text, Histogram, File)):
+                if (shown := medium(record, self._identity.dir)) is not None:
+                    run._tracker._track(shown, time, utf8(record.name), step)
             elif row := numbers(outward(record)):
                 run._tracker._track(row, time, step=step)
         except (TypeError, ValueError, SyntaxError) as error:  # a picture that is none, a name that was another kind
@@ -129,18 +130,19 @@ def numbers(row: Mapping[str, Number]) -> dict[str, float]:
     return {utf8(name): _float(value) for name, value in row.items()}
 
 
-def medium(record: AnyRecord, run: Path) -> Any:
-    """A text, histogram or picture as Aim's object; None for what Aim has no object for."""
+def medium(record: Text | Histogram | File, run: Path) -> Any:
+    """A text, histogram or picture as Aim's object; None for another file, and for one that has gone."""
     if isinstance(record, Text):
         return AimText(utf8(record.text))
-    if isinstance(record, Histogram) and len(record.counts):
-        return distribution(record)
-    if isinstance(record, File) and record.media.startswith("image/") and (path := run / record.path).is_file():
-        try:
-            return Image(str(path), caption=utf8(record.caption))
-        except OSError as error:  # which Pillow says of a format that it does not know, such as SVG
-            raise Rejected(f"Aim cannot read the picture {record.path}: {error}") from error
-    return None
+    if isinstance(record, Histogram):
+        return distribution(record) if record.counts else None
+    path = run / record.path
+    if not record.media.startswith("image/") or not path.is_file():
+        return None
+    try:
+        return Image(str(path), caption=utf8(record.caption))
+    except OSError as error:  # which Pillow says of a format that it does not know, such as SVG
+        raise Rejected(f"Aim cannot read the picture {record.path}: {error}") from error
 
 
 def distribution(record: Histogram) -> Distribution:
