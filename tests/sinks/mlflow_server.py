@@ -11,6 +11,7 @@ import signal
 import socket
 import socketserver
 import sqlite3
+import ssl
 import struct
 import subprocess
 import sys
@@ -294,18 +295,18 @@ class Proxy:
     """Stands before a server, and does to each request what `weather(head, body)` says.
 
     `pass`, `slow` (0.3 s), `reset` (before the server has it), `torn` (the server gets half of it), `deaf` (the server
-    has it, and the answer is reset), `cut` (half an answer), or a status such as `429`.
+    has it, and the answer is reset), `cut` (half an answer), or a status such as `429`. With `tls` it speaks HTTPS.
     """
 
-    def __init__(self, port: int, weather: Callable[[bytes, bytes], str]) -> None:
-        self.weather = weather
+    def __init__(self, port: int, weather: Callable[[bytes, bytes], str], tls: ssl.SSLContext | None = None) -> None:
+        self.weather, self._tls = weather, tls
         self.seen: list[bytes] = []  # heads
         self.done: dict[str, int] = {}
 
         class Handler(socketserver.BaseRequestHandler):
             def handle(self) -> None:
                 try:
-                    proxy._serve(self.request, port)
+                    proxy._serve(tls.wrap_socket(self.request, server_side=True) if tls else self.request, port)
                 except OSError:
                     pass
 
@@ -319,7 +320,7 @@ class Proxy:
 
     @property
     def uri(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Proxy:
         return self

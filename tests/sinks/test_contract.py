@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import struct
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +14,7 @@ import chiplog
 from chiplog.core.records import Console, Record
 from chiplog.sinks import registry
 from tests.perfetto.processor import ask
+from tests.sinks.conftest import png
 from tests.sinks.mlflow_server import Server
 from tests.sinks.test_aim_sink import points as aim_points
 from tests.sinks.test_aim_sink import runs as aim_runs
@@ -49,7 +48,7 @@ def everything(run: chiplog.Run, file: Path) -> None:
             "media/histogram": chiplog.Histogram(edges=[0, 1, 2], counts=[3, 4]),
             "media/matrix": chiplog.Matrix([[1, 2], [3, float("nan")]]),
             "media/text": chiplog.Text("<b>&"),
-            "media/image": chiplog.Image(_png()),
+            "media/image": chiplog.Image(png()),
         },
         step=19,
     )
@@ -257,15 +256,3 @@ def _records(found: list[dict[str, Any]]) -> tuple[Points, Points]:
 
 
 _ROWS = ("step", "eval")
-
-
-def _png() -> bytes:
-    """One red pixel."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        chunk(*one) for one in ((b"IHDR", head), (b"IDAT", zlib.compress(b"\0\xff\0\0")), (b"IEND", b""))
-    )

@@ -7,6 +7,7 @@ import math
 import os
 import random
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -396,52 +397,6 @@ def test_a_server_that_hangs_holds_nobody(fragile: Server, tmp_path: Path) -> No
     assert fragile.run(name).rows("loss") == expected(0, 200)
 
 
-MURDER = """
-import os, signal
-from chiplog.sinks import delivery
-from chiplog.store import lines, tail
-lines.CHUNK = 2000
-tail.Tail.read.__defaults__ = (2000,)  # bytes to a batch
-left = int(os.environ["SAVES"])
-save = delivery.Courier._save
-def _save(self):
-    global left
-    if self._batch == [] and self.delivered:
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    save(self)
-delivery.Courier._save = _save
-"""
-
-
-def test_a_relay_that_is_killed_before_it_notes_an_acknowledgement(sqlite: Server, tmp_path: Path) -> None:
-    """Nothing is lost and nothing is there twice; the first time not even the run's id was noted."""
-    run = chiplog.init("tests", sinks="none", dir=tmp_path / "runs", id="run")
-    times = count(3, 100)
-    steps = 150 * (times + 2)  # two batches of 60 are noted before each kill
-    for step in range(steps):
-        run.log({"loss": step / 7}, step=step)
-    run.finish()
-    (tmp_path / "hook").mkdir()
-    (tmp_path / "hook" / "sitecustomize.py").write_text(MURDER)
-    name = f"crash {tmp_path}"
-    environ = {**os.environ, "MLFLOW_TRACKING_URI": sqlite.uri, "MLFLOW_EXPERIMENT_NAME": name}
-    words = [sys.executable, "-m", "chiplog", "sync", str(run.dir), "--to", "mlflow"]
-    for number in range(times):
-        killer = {
-            **environ,
-            "PYTHONPATH": f"{tmp_path / 'hook'}:{environ.get('PYTHONPATH', '')}",
-            "SAVES": str(min(number, 2)),
-        }
-        done = subprocess.run(words, env=killer, timeout=300, capture_output=True, check=False)
-        assert done.returncode == -signal.SIGKILL, done.stderr
-    before = sqlite.run(name).count()
-    assert 0 < before < steps
-    subprocess.run(words, env=environ, timeout=600, check=True, stdout=subprocess.DEVNULL)
-    assert sqlite.run(name).rows("loss") == expected(0, steps)
-
-
 def test_a_network_with_weather_costs_nothing_but_time(sqlite: Server, tmp_path: Path) -> None:
     """Latency, resets on the way there and back, cut answers, 429 and 500, 413 for what is large; one record that is
     refused for good is left out alone."""
@@ -493,6 +448,34 @@ def test_credentials_are_sent_and_kept_nowhere(sqlite: Server, tmp_path: Path) -
         assert secret.encode() not in words
         for path in run.dir.rglob("*"):
             assert path.is_dir() or secret.encode() not in path.read_bytes(), path
+
+
+def test_a_certificate_of_ones_own_is_trusted_when_that_is_asked_for(sqlite: Server, tmp_path: Path) -> None:
+    """Not before, and the error says what it was about; then without a warning for every request."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {certificate}"
+    subprocess.run(words.split(), check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    name = f"secure {tmp_path}"
+    run = chiplog.init("tests", sinks="none", dir=tmp_path / "runs", alerts=False)
+    run.log({"loss": 0.0}, step=0)
+    run.finish()
+    with Proxy(sqlite.about["port"], lambda head, body: "pass", tls=context) as proxy:
+        with pytest.raises(Exception, match=r"(?i)certificate"):
+            sink(tmp_path, proxy.uri, name).write(steps(0, 1))
+        assert not proxy.seen
+        world = {
+            "MLFLOW_TRACKING_URI": proxy.uri,
+            "MLFLOW_EXPERIMENT_NAME": name,
+            "MLFLOW_TRACKING_INSECURE_TLS": "true",
+        }
+        words = f"{sys.executable} -m chiplog sync {run.dir} --to mlflow"
+        done = subprocess.run(
+            words.split(), env={**os.environ, **world}, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0 and "InsecureRequestWarning" not in done.stderr, done.stdout + done.stderr
+    assert sqlite.run(name).rows("loss") == [(0, 0.0)]
 
 
 def _mark(name: str) -> str:

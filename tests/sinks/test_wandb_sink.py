@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -415,6 +417,18 @@ def test_the_registry_knows_the_options() -> None:
     """Without importing the package; so the two must agree."""
     found = inspect.signature(registry._opener("wandb")).parameters
     assert registry.SERVICES["wandb"].options == tuple(found)[2:]
+
+
+def test_a_picture_that_is_none_holds_nothing_up(tmp_path: Path) -> None:
+    """What Pillow cannot read, a drawing or a broken file, is shown as a page: as an error it would be tried for ever."""
+    shown = import_module("chiplog.sinks.wandb_rows").picture
+    for name, media, data in (
+        ("a.svg", "image/svg+xml", b"<svg/>"),
+        ("b.png", "image/png", b"\x89PNG\r\n\x1a\nbroken"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        page = shown(records.File(0, 0, "x", name, media, caption="<c>"), tmp_path)
+        assert f"data:{media};base64,{base64.b64encode(data).decode()}" in page.html and "&lt;c&gt;" in page.html
 
 
 # -- what the tests share ----------------------------------------------------------------------------------------------

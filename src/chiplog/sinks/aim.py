@@ -6,21 +6,30 @@ again the newer value stays.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy
+from aim.sdk.logging import LogRecord
+from aim.sdk.objects import Distribution, Image
+from aim.sdk.objects import Text as AimText
 from aim.sdk.repo_utils import get_repo
 from aim.sdk.run import Run
 
 from chiplog.core import values
+from chiplog.core.errors import Rejected
 from chiplog.core.identity import Identity
-from chiplog.core.records import AnyRecord, Event, Number, Plain
+from chiplog.core.records import NONFINITE, Alert, AnyRecord, Event, File, Histogram, Number, Plain, Text
 from chiplog.sinks.outward import outward
 
 OURS = "chiplog"  # the parameter that tells our runs
 FURTHEST = (1 << 63) - 1
+BINS = 512  # of a distribution, by Aim's own limit
+MESSAGES = "__log_records"  # the series that Aim shows as the messages of a run
+LEVELS = {"info": logging.INFO, "error": logging.ERROR}
 
 
 def open_sink(
@@ -56,10 +65,8 @@ class Aim:
             if isinstance(record, Event) and record.name == "config":
                 self._config = {**self._config, **sayable(record.data)}
                 run["config"] = self._config
-            elif row := numbers(outward(record)):
-                step = whole(getattr(record, "step", None))
-                # What `run.track` calls, with the time of the record instead of now.
-                run._tracker._track(row, record.time / 1e9, step=step)
+            else:
+                self._track(run, record)
         _commit(run)
 
     def close(self) -> None:
@@ -73,6 +80,20 @@ class Aim:
     def restore(self, state: Mapping[str, Plain]) -> None:
         self.close()
         self._hash, self._config = state.get("hash", ""), dict(state.get("config", {}))
+
+    def _track(self, run: Run, record: AnyRecord) -> None:
+        """What `run.track` does, with the time of the record instead of now."""
+        time, step = record.time / 1e9, whole(getattr(record, "step", None))
+        try:
+            if isinstance(record, Alert):  # by its time, so that none takes the place of another
+                run._tracker._track(message(record), time, MESSAGES, record.time)
+            elif isinstance(record, (Text, Histogram, File)):
+                if (shown := medium(record, self._identity.dir)) is not None:
+                    run._tracker._track(shown, time, utf8(record.name), step)
+            elif row := numbers(outward(record)):
+                run._tracker._track(row, time, step=step)
+        except (TypeError, ValueError, SyntaxError) as error:  # a picture that is none, a name that was another kind
+            raise Rejected(f"{type(error).__name__}: {error}") from error
 
     def _open(self) -> Run:
         repo = get_repo(self._repo)
@@ -106,7 +127,41 @@ def hash_of(identity: Identity) -> str:
 
 def numbers(row: Mapping[str, Number]) -> dict[str, float]:
     """Numbers as Aim takes them: floats, infinite where they are beyond; names in UTF-8."""
-    return {name.encode("utf-8", "backslashreplace").decode(): _float(value) for name, value in row.items()}
+    return {utf8(name): _float(value) for name, value in row.items()}
+
+
+def medium(record: Text | Histogram | File, run: Path) -> Any:
+    """A text, histogram or picture as Aim's object; None for another file, and for one that has gone."""
+    if isinstance(record, Text):
+        return AimText(utf8(record.text))
+    if isinstance(record, Histogram):
+        return distribution(record) if record.counts else None
+    path = run / record.path
+    if not record.media.startswith("image/") or not path.is_file():
+        return None
+    try:
+        return Image(str(path), caption=utf8(record.caption))
+    except OSError as error:  # which Pillow says of a format that it does not know, such as SVG
+        raise Rejected(f"Aim cannot read the picture {record.path}: {error}") from error
+
+
+def distribution(record: Histogram) -> Distribution:
+    """Aim's bins are all alike: the counts of others are spread evenly over those that they reach into."""
+    edges = numpy.array([NONFINITE.get(edge, 0.0) if isinstance(edge, str) else edge for edge in record.edges])
+    finite = edges[numpy.isfinite(edges)]
+    edges = numpy.nan_to_num(edges, posinf=max(finite, default=0.0), neginf=min(finite, default=0.0))
+    alike = numpy.linspace(edges[0], edges[-1], min(BINS, len(record.counts)) + 1)
+    below = numpy.concatenate(([0.0], numpy.cumsum(record.counts)))
+    return Distribution(hist=numpy.diff(numpy.interp(alike, edges, below)), bin_range=(edges[0], edges[-1]))
+
+
+def message(alert: Alert) -> LogRecord:
+    words = ": ".join(utf8(one) for one in (alert.title, alert.text) if one)
+    return LogRecord(words, LEVELS.get(alert.level, logging.WARNING), alert.time / 1e9, (OURS, 0))
+
+
+def utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def whole(step: int | float | None) -> int:
@@ -128,7 +183,7 @@ def _sayable(value: Plain) -> Plain:
     if isinstance(value, list):
         return [_sayable(one) for one in value]
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return utf8(value)
     if isinstance(value, int) and not -FURTHEST <= value <= FURTHEST:
         return str(value)
     return value

@@ -60,11 +60,22 @@ def load(path: Path) -> Cursor:
         raise ValueError(f"it is no cursor: {error}") from None
 
 
+class Clock:
+    """The time by which a courier waits and tries again."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wait(self, wake: threading.Event, seconds: float) -> None:
+        wake.wait(seconds)
+
+
 class Courier:
     """Brings one sink everything that is in the journal, and remembers how far it has come."""
 
-    def __init__(self, name: str, sink: Sink, run: Path, segment: layout.Segment) -> None:
+    def __init__(self, name: str, sink: Sink, run: Path, segment: layout.Segment, clock: Clock | None = None) -> None:
         self.name, self.sink = name, sink
+        self._clock = clock or Clock()
         self._run = run
         self._keeps = hasattr(sink, "state") and hasattr(sink, "restore")
         self._commits = self._keeps and getattr(sink, "commits", False)
@@ -118,7 +129,7 @@ class Courier:
     def close(self, patience: float) -> None:
         """Ask the courier to deliver what is left and end; does not wait. A service that fails is tried for so long."""
         self._failures = 0
-        self._patience, self._accepted = patience, time.monotonic()
+        self._patience, self._accepted = patience, self._clock.now()
         self._closing = True
         self._wake.set()
 
@@ -140,7 +151,7 @@ class Courier:
         pause = 0.0
         while True:
             if pause:
-                self._wake.wait(pause)
+                self._clock.wait(self._wake, pause)
                 self._wake.clear()
             try:
                 pause = self._turn()
@@ -162,7 +173,7 @@ class Courier:
         self._reading = True
         batch = self._batch = self._batch or self._tail.read()
         self._reading = False
-        now = time.monotonic()
+        now = self._clock.now()
         if batch or (self._heard and (self._closing or now - self._heard > IDLE)):
             self._bring(batch)
             self._batch = []
@@ -178,7 +189,7 @@ class Courier:
                 self._lease.release()
             self.state = "closed"
             return 0.0
-        if time.monotonic() - self._saved_at > SAVE:
+        if self._clock.now() - self._saved_at > SAVE:
             self._save()
         return 0.0 if self._closing or self._tail.more else POLL
 
@@ -217,7 +228,7 @@ class Courier:
         return Tail(self._run, rank=rank, positions=self._saved.positions)
 
     def _save(self) -> None:
-        self._saved_at = time.monotonic()
+        self._saved_at = self._clock.now()
         if self._tail is None or not self._keeps:
             return
         positions, state = self._tail.positions(), self.sink.state()  # type: ignore[attr-defined]
@@ -252,7 +263,7 @@ class Courier:
 
     def _left(self) -> float:
         """The seconds for which a service is still tried."""
-        return self._patience - (time.monotonic() - self._accepted)
+        return self._patience - (self._clock.now() - self._accepted)
 
     def _go_back(self) -> None:
         """Undo what the sink did since its state was stored, so that those batches can be tried again."""

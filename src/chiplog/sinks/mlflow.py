@@ -13,21 +13,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import mlflow.telemetry
 import msgspec
 import requests
 from mlflow.entities import Param, Run, RunTag
-from mlflow.environment_variables import _EnvironmentVariable
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
-from mlflow.tracking.request_header.abstract_request_header_provider import RequestHeaderProvider
-from mlflow.tracking.request_header.registry import _request_header_provider_registry as header_providers
 
 from chiplog.core import notes
 from chiplog.core.errors import Rejected
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Attempt, Plain, Table
-from chiplog.sinks import dotenv, registry, script
+from chiplog.sinks import mlflow_login, registry, script
 from chiplog.sinks.delivery import settled
 from chiplog.sinks.parcel import Parcel, pack, safe, settle, texts
 from chiplog.store import process, state
@@ -35,16 +31,6 @@ from chiplog.store.tail import Tail
 
 RUN_ID, PROJECT = "chiplog.run_id", "chiplog.project"  # the tags by which a run is found again
 EXPERIMENT = ("MLFLOW_EXPERIMENT_NAME", *script.PROJECT_VARIABLES)
-# The courier tries again, from the journal: the client need not, and so a server that hangs holds no thread for long.
-PATIENCE = {
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a connection that was kept alive for too long is no failure
-    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
-    "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-}
 MOST_METRICS = 1000  # in a request, says MLflow
 REFUSED = frozenset((400, 413, 422))  # for what is in the request, and not for who sends it or when
 
@@ -59,18 +45,10 @@ def open_sink(
     artifacts: bool = True,
     system: bool = True,
 ) -> Mlflow:
-    known = variables(identity, environ)
-    where = located(uri or known.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db", Path(identity.cwd or "/"))
-    for name, value in known.items():
-        if name.startswith(("MLFLOW_", "AWS_")) and environ.get(name) != value:
-            _tell(name, value)
-    if where.startswith("sqlite:"):
-        _tell("_MLFLOW_SERVER_ARTIFACT_ROOT", f"{identity.cwd}/mlruns")  # the relay's own folder is none to write to
-    mlflow.telemetry.set_telemetry_client()  # reads again that there is to be none
-    if key := known.get("AMSC_API_KEY"):
-        header_providers.register(lambda: _ApiKey(key))
+    known = mlflow_login.variables(identity, environ)
+    client = mlflow_login.connect(identity, environ, known, uri)
     name = experiment or script.project(identity, known, EXPERIMENT)
-    return Mlflow(identity, MlflowClient(where), name, prefix=prefix, artifacts=artifacts, system=system)
+    return Mlflow(identity, client, name, prefix=prefix, artifacts=artifacts, system=system)
 
 
 class Mlflow:
@@ -338,38 +316,3 @@ def here(run: Path) -> Attempt | None:
     last = state.attempts(run, rank=0)[-1:]
     start = last[0].start if last and last[0].state == "running" else None
     return start if start is not None and start.host == process.hostname() else None
-
-
-def variables(identity: Identity, environ: Mapping[str, str]) -> dict[str, str]:
-    """What is set: in the environment, before the project's `.env`, before `~/.amsc.env`, before our patience."""
-    files = [Path(environ.get("HOME", "/")) / ".amsc.env"]
-    if identity.cwd:
-        files.append(dotenv.nearest(Path(identity.cwd)))
-    return PATIENCE | dotenv.over(files, environ)
-
-
-def located(uri: str, cwd: Path) -> str:
-    """A local store as seen from the training's folder: the relay is elsewhere."""
-    if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
-        return f"sqlite:///{cwd / uri.removeprefix('sqlite:///')}"
-    if "://" in uri or uri.startswith(("databricks", "uc:")):
-        return uri
-    return (cwd / uri.removeprefix("file:")).as_uri()
-
-
-class _ApiKey(RequestHeaderProvider):  # type: ignore[misc]
-    """The key of the American Science Cloud, which is no header that MLflow knows."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    def in_context(self) -> bool:
-        return True
-
-    def request_headers(self) -> dict[str, str]:
-        return {"X-API-Key": self._key}
-
-
-def _tell(name: str, value: str) -> None:
-    """Set a variable for MLflow, which takes these as no argument; in the relay that is a process of its own."""
-    _EnvironmentVariable(name, str, None).set(value)

@@ -7,17 +7,33 @@ has a key for a row.
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import trackio
 from trackio import utils
+from trackio.media import get_project_media_path
 from trackio.sqlite_storage import SQLiteStorage
 
 from chiplog.core import values
 from chiplog.core.identity import Identity
-from chiplog.core.records import Alert, AnyRecord, Event, Number, Plain
+from chiplog.core.records import (
+    NONFINITE,
+    Alert,
+    AnyRecord,
+    Event,
+    File,
+    Histogram,
+    Matrix,
+    Number,
+    Plain,
+    Table,
+    Text,
+)
 from chiplog.sinks.outward import outward
 
 FURTHEST = (1 << 63) - 1
@@ -47,11 +63,12 @@ class Trackio:
 
     def __init__(self, identity: Identity, project: str, name: str) -> None:
         self._id, self._project, self._name = identity.id, project, name
+        self._dir = identity.dir
         self._config: dict[str, Plain] = {}
         self._changed = False
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
-        rows = [(record, row) for record in batch if (row := numbers(outward(record)))]
+        rows = [(record, row) for record in batch if (row := self._row(record))]
         for record in batch:
             if isinstance(record, Event) and record.name == "config":
                 self._config |= configured(record.data)
@@ -79,6 +96,24 @@ class Trackio:
     def restore(self, state: Mapping[str, Plain]) -> None:
         self._config, self._changed = dict(state.get("config", {})), state.get("changed", False)
 
+    def _row(self, record: AnyRecord) -> dict[str, Plain]:
+        """What a record shows: its numbers, or what Trackio has for the medium, under its name."""
+        if isinstance(record, File):
+            return self._picture(record)
+        if isinstance(record, (Table, Matrix, Histogram, Text)):
+            return {_free(text(record.name)): medium(record, self._project, self._name)}
+        return {**numbers(outward(record))}
+
+    def _picture(self, record: File) -> dict[str, Plain]:
+        """A picture, copied to Trackio's media under the record's own key: once, however often it comes."""
+        path = self._dir / record.path
+        if not record.media.startswith("image/") or not path.is_file():
+            return {}
+        folder = get_project_media_path(self._project, self._id, whole(record.step))
+        shutil.copyfile(path, kept := folder / f"{self._key(record)}{path.suffix}")
+        shown = {"_type": trackio.Image.TYPE, "file_path": str(kept.relative_to(utils.MEDIA_DIR))}
+        return {_free(text(record.name)): {**shown, "caption": text(record.caption)}}
+
     def _alert(self, alerts: Sequence[Alert]) -> None:
         SQLiteStorage.bulk_alert(
             project=self._project,
@@ -100,6 +135,25 @@ class Trackio:
 def numbers(row: Mapping[str, Number]) -> dict[str, Number]:
     """A row as Trackio takes it: names in UTF-8, those it keeps for itself with two underscores as in `trackio.log`."""
     return {_free(text(name)): _number(value) for name, value in row.items()}
+
+
+def medium(record: Table | Matrix | Histogram | Text, project: str, run: str) -> Plain:
+    """A table, histogram or text in the words of Trackio."""
+    if isinstance(record, Text):  # as it is, and not as what its signs would mean
+        longest = max(map(len, re.findall("`+", record.text)), default=2)
+        fence = "`" * max(3, longest + 1)
+        return trackio.Markdown(f"{fence}\n{text(record.text)}\n{fence}")._to_dict()
+    if isinstance(record, Histogram):
+        edges = [NONFINITE.get(edge, 0.0) if isinstance(edge, str) else edge for edge in record.edges]
+        return trackio.Histogram(np_histogram=(record.counts, edges))._to_dict()
+    rows: Sequence[Mapping[str, Plain]] = (
+        [{str(at): value for at, value in enumerate(line)} for line in record.values]
+        if isinstance(record, Matrix)
+        else record.rows
+    )
+    columns = dict.fromkeys(text(name) for row in rows for name in row)
+    data = [{**dict.fromkeys(columns), **{text(name): _cell(value) for name, value in row.items()}} for row in rows]
+    return trackio.Table(data=data)._to_dict(project, run)
 
 
 def configured(config: Mapping[str, Plain]) -> dict[str, Plain]:
@@ -139,6 +193,12 @@ def _sayable(value: Plain) -> Plain:
     if isinstance(value, str):
         return text(value)
     return _number(value) if isinstance(value, int) else value
+
+
+def _cell(value: Plain) -> Plain:
+    """What a table shows: numbers and texts, and nested data as text."""
+    said = _sayable(value)
+    return str(said) if isinstance(said, (dict, list)) else said
 
 
 def _number(value: Number) -> Number:

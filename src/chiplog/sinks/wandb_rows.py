@@ -103,12 +103,12 @@ def piece(record: Table) -> tuple[list[str], list[list[Any]]]:
 
 
 def picture(record: File, run: Path) -> Any:
-    """W&B's image; without Pillow, which that needs, or with bytes that it does not know, a page that holds it."""
+    """W&B's image; without Pillow, which that needs, or of what Pillow cannot read, a page that holds it."""
     path, caption = run / record.path, sayable(record.caption) or None
     if not path.is_file():
         return _page(f"<p>{html.escape(record.path)} is not there</p>")
     if find_spec("PIL") is not None:
-        with suppress(OSError):
+        with suppress(OSError):  # a browser may know more formats, such as SVG
             return wandb.Image(str(path), caption=caption)
     data = base64.b64encode(path.read_bytes()).decode()
     return _page(f"<img src='data:{record.media};base64,{data}'><p>{html.escape(caption or '')}</p>")
