@@ -267,6 +267,23 @@ def restarted(mine: Rank) -> Any:
     return rows
 
 
+def started_again(mine: Rank) -> Any:
+    """As torchrun starts ranks again: with the store in which those before have left their words and addresses."""
+    store = dist.distributed_c10d._get_default_store()
+    if mine.rank == 0:
+        for restarts in ("", "0/"):
+            store.set(f"chiplog/{restarts}0/word", "old 0123")
+            store.set(f"chiplog/{restarts}0/0/go", "[0, 1, 2]")
+            for rank in range(3):
+                store.set(f"chiplog/{restarts}0/0/0/{rank}", b"no address")
+    dist.barrier()
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
+    with mine.init(reduce="sync") as run:
+        row = run.log({"x": float(mine.rank)}, step=0)
+        dist.barrier()
+    return {"id": run.id, "row": row}
+
+
 def stopped_synchronously(mine: Rank) -> Any:
     """Rank 2 stands still for two seconds; the others wait for it once, for half a second."""
     run = mine.init(reduce="sync,deadline=0.5")

@@ -238,6 +238,13 @@ def test_runs_one_after_the_other_do_not_meet(told: Told) -> None:
     assert [row["x/mean"] for row in told.ranks[0]] == [1.0, 1.0]
 
 
+@scenario("started_again")
+def test_what_ranks_before_a_restart_have_left_is_not_met(told: Told) -> None:
+    """Neither the run they were, nor the group: torchrun may keep its store."""
+    assert told.ranks[0]["row"]["x/mean"] == 1.0
+    assert len({rank["id"] for rank in told.ranks}) == 1 and told.ranks[0]["id"] != "old"
+
+
 @scenario("stopped_synchronously")
 def test_a_rank_that_stands_still_costs_synchronous_training_one_deadline(told: Told) -> None:
     """After it rows carry local values only, until the group is whole again."""

@@ -23,7 +23,7 @@ class TorchGroup:
 
     waits = True  # it gives up by itself
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, restarts: str = "0") -> None:
         global _count
         dist: Any = sys.modules["torch.distributed"]
         self._dist, self._seconds = dist, seconds
@@ -36,7 +36,8 @@ class TorchGroup:
         self._group: Any = None
         self._store: Any = None
         try:
-            self._store = own_store(f"chiplog/{_count}", seconds)
+            # torchrun may keep the store over its restarts, with what the ranks before have left in it
+            self._store = own_store(f"chiplog/{restarts}/{_count}", seconds)
         except Exception:  # another torch: its private names are others
             self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
             self._members = list(range(self.world))
