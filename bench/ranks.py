@@ -55,6 +55,7 @@ def ranks() -> Iterator[Figure]:
         yield Figure(f"{world} ranks: what they add to the row of rank 0", mine, "µs", p99=p99(taken["sync"]))
         yield Figure("  times cheaper than the vectors", vectors / mine, "x", 3.0, at_least=True)
         yield Figure("  times cheaper than each metric alone", singles / mine, "x", 30.0, at_least=True)
+        yield Figure(f"  behind a step of {PAUSE * 1e3:.0f} ms, in two rounds", median(taken["paused"]) - plain, "µs")
         yield Figure(
             f"{world} ranks: what they add to the row of every rank", everyone, "µs", p99=p99(taken["sync,all"])
         )
@@ -153,18 +154,20 @@ def synchronous(folder: str) -> dict[str, list[float]]:
             for op in ops:
                 dist.all_reduce(one, op=op)
 
-    taken: dict[str, list[float]] = {"four": [], "singles": [], "sync": [], "sync,all": [], "plain": []}
+    taken: dict[str, list[float]] = {"four": [], "singles": [], "sync": [], "sync,all": [], "plain": [], "paused": []}
     with chiplog.init("bench", sinks="none", dir=folder, reduce=False, compact=False, alerts=False) as run:
         for step in range(STEPS):
             taken["plain"].append(_timed(lambda run=run, step=step: run.log(metrics, step=step)))
     for mode in ("sync", "sync,all"):
         with chiplog.init("bench", sinks="none", dir=folder, reduce=mode, compact=False, alerts=False) as run:
             for step in range(STEPS):
-                time.sleep(PAUSE)
                 if step % 20 == 0:
                     taken["singles"].append(_timed(singles))
                 taken["four"].append(_timed(four))
                 taken[mode].append(_timed(lambda run=run, step=step: run.log(metrics, step=step)))
+            for step in range(STEPS, STEPS + 50 if mode == "sync" else STEPS):
+                time.sleep(PAUSE)
+                taken["paused"].append(_timed(lambda run=run, step=step: run.log(metrics, step=step)))
             dist.barrier()
     return taken
 

@@ -62,6 +62,7 @@ class Reduce:
         self._formed = False
         self._floor: int | float | None = None
         self._pause = 0.005  # s until it is asked again whether the group is whole
+        self._asked = 0.0  # when a row last found a round under way
         self._newest: int | float = 0
         self._thread = threading.Thread(target=self._serve, name="chiplog-ranks", daemon=True)
         self._rounds: Rounds | None = None  # None while the group is not whole
@@ -123,7 +124,7 @@ class Reduce:
                 self._rounds.begin()
                 alone = self._group.waits and not self._rounds.agreeing
         except _Later:
-            pass
+            self._asked = time.monotonic()
         except Broken as error:
             self._break(str(error))
         finally:
@@ -334,7 +335,7 @@ class Reduce:
         assert rounds is not None
         heard = rounds.finish(pause)
         now = time.monotonic()
-        if rounds.idle and not self._root:
+        if rounds.idle and self._plan.everyone and not self._root:
             self._learn(in_the_way=bool(rounds.outbox.left or self._queue), took=now - rounds.began)
         self._due = now + self._pace()
         self._report.back(self._newest)
@@ -347,7 +348,10 @@ class Reduce:
             self._drained.set()
 
     def _learn(self, *, in_the_way: bool, took: float) -> None:
-        """When to join a round with nothing to say: soon where rank 0 waited for that, later where a row came next."""
+        """When to join a round with nothing to say: soon where others waited for that, later where a row came next.
+
+        Only where everyone gets the row: then all know when one round was not enough, and none is waited for so long.
+        """
         if in_the_way:
             self._grace = min(2 * self._grace, TICK)
         elif took < GRACE / 2:
@@ -391,12 +395,13 @@ class Reduce:
     def _patience(self) -> float:
         """A round is not over: seconds until the next look. One that is late is a gap."""
         assert self._rounds is not None
-        taken = time.monotonic() - self._rounds.began
+        now = time.monotonic()
+        taken = now - self._rounds.began
         if self._report.gap is None and taken > self._plan.deadline:
             left = f"; finished: {', '.join(map(str, sorted(self._gone)[:8]))}" if self._gone else ""
             self._mark(f"not all ranks came within {self._plan.deadline:g} s{left}")
         least, most = (20e-6, 0.002) if self._plan.sync else (0.001, 0.02)
-        return max(least, min(0.1 * taken, most))
+        return max(least, min(0.1 * min(taken, now - self._asked), most))
 
     def _wait_a_little(self) -> None:
         if self._stopped:
