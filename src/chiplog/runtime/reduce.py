@@ -270,6 +270,8 @@ class Reduce:
         except _Later:
             return self._patience()
         except Exception as error:  # the group is broken, or the store has gone with the rank that held it
+            # An error of our own ends it: others would go on with rounds that this rank has lost count of.
+            self._stopped = self._stopped or (self._rounds is not None and not isinstance(error, Broken))
             self._break(str(error))
             return 0.0 if isinstance(error, Broken) else 1.0
 

@@ -23,6 +23,7 @@ class Rounds:
         self.began = 0.0  # the newest round
         self.idle = False  # it was begun with nothing to say
         self._group, self._everyone = group, everyone
+        self._hears = everyone or group.rank == 0
         self._inboxes = {rank: Inbox(names) for rank in members}
         self._room = ROOM
         self._done = 0
@@ -56,6 +57,8 @@ class Rounds:
             return []
         if agreeing:
             self._agree(chunks)
+        if not self._hears:  # in between it gets nothing: what it sees here are no whole frames
+            return []
         heard = [pair for pair in zip(self.members, chunks, strict=True) if pair[0] != self._group.rank]
         return [(rank, frame) for rank, chunk in heard for frame in self._inboxes[rank].feed(chunk)]
 
