@@ -191,7 +191,7 @@ def make(
         )
     identity = _identity(chosen, project, run_id, launch, mine, config)
     reduce = meeting.reduce(mine) if meeting is not None else None
-    stages = [*_default_stages(chosen), *stages, *([reduce] if reduce is not None else [])]
+    stages = [*_default_stages(chosen), *stages, *([reduce] if reduce is not None and reduce.is_stage else [])]
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
         if reduce is None:
             return run.inert(identity, config, reason="")

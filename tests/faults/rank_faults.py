@@ -46,6 +46,15 @@ def hurt(how: str, folder: Path, seconds: float) -> dict[str, Any]:
     """One process group, one victim: when it was hurt, when the gap was marked, and when all was well again."""
     os.environ["BEGAN"] = str(time.time())
     pids = start(train, WORLD, folder)
+    try:
+        return watch(pids, how, folder, seconds)
+    except SystemExit:  # what was waited for did not happen: leave nobody behind
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        raise
+
+
+def watch(pids: list[int], how: str, folder: Path, seconds: float) -> dict[str, Any]:
     wait_for(lambda: all(acked(folder, rank) > 20 for rank in range(WORLD)), 30, "all ranks log")
     wait_for(lambda: b'"x/mean"' in journal(folder), 30, "statistics come")
     time.sleep(random.uniform(0.0, 0.3))

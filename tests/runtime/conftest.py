@@ -26,6 +26,7 @@ SCENARIOS = [
         "uneven",
     ),
     *("not_finite", "straggler", "fallback", "alone", "forks", "restarted", "early", "stopped_synchronously"),
+    *("evaluations", "routers", "started_again"),
 ]
 
 

@@ -9,11 +9,18 @@ import subprocess
 import time
 from typing import Any
 
+import numpy
 import torch.distributed as dist
 
 import chiplog
 from chiplog.runtime import group_torch
+from chiplog.runtime.reduce import Reduce
 from tests.runtime.nursery import Rank
+
+
+def reduce_of(run: chiplog.Run) -> Reduce:
+    """What makes the statistics of a run."""
+    return next(call.__self__ for call in run._ending.before if isinstance(getattr(call, "__self__", None), Reduce))
 
 
 def synchronous(mine: Rank) -> Any:
@@ -124,10 +131,10 @@ def early(mine: Rank) -> Any:
     if mine.rank == 2:
         run.finish()
         return str(run.dir)
-    stage = run._stages[-1]
+    across = reduce_of(run)
     until = time.monotonic() + 20
     step = 10
-    while time.monotonic() < until and not (stage._formed and len(stage._members or ()) == 2):
+    while time.monotonic() < until and len(across.members) != 2:
         run.log({"x": float(mine.rank)}, step=step)
         step += 1
         time.sleep(0.005)
@@ -154,7 +161,7 @@ def not_finite(mine: Rank) -> Any:
 def straggler(mine: Rank) -> Any:
     """Rank 2 waits for its data all the time, with a device that says why."""
     with mine.init(reduce="async") as run:
-        run._stages[-1].tell_device({"id": mine.rank, "clock": 300, "throttle": "thermal", "memory": 1})
+        reduce_of(run).tell_device({"id": mine.rank, "clock": 300, "throttle": "thermal", "memory": 1})
         for step in range(60):
             run.log({"train/step_time_sec": 1.0, "train/data_time_sec": 0.6 if mine.rank == 2 else 0.01}, step=step)
     return str(run.dir)
@@ -172,6 +179,52 @@ def fallback(mine: Rank) -> Any:
     return {"row": rows[-1], "id": run.id}
 
 
+def evaluations(mine: Rank) -> Any:
+    """All evaluate at two steps, rank 0 alone at a third while the others wait for it, and all go on training."""
+    told: dict[str, Any] = {}
+    for mode in ("async", "sync"):
+        with mine.init(reduce=f"{mode},deadline=5") as run:
+            rows, longest = [], 0.0
+            for step in range(12):
+                run.log({"loss": float(mine.rank)}, step=step)
+                began = time.perf_counter()
+                if step in (4, 8):
+                    rows.append(run.eval({"loss": step + mine.rank, f"of/{mine.rank}": 1.0, "epoch": 3}, step=step))
+                if step == 6 and mine.rank == 0:
+                    rows.append(run.eval({"alone": 1.0}, step=step))
+                longest = max(longest, time.perf_counter() - began)
+                dist.barrier()
+        told[mode] = {"dir": str(run.dir), "rows": rows, "longest": longest}
+    return told
+
+
+ROUTED = 64  # tokens that each rank routes
+
+
+def routed(rank: int, step: int) -> tuple[Any, Any]:
+    """Counts and probabilities of one rank at a step: three layers of four experts, one layer of which rank 1 lacks."""
+    random = numpy.random.default_rng([rank, step])
+    logits = 3 * random.normal(size=(3, ROUTED, 4))
+    probs = numpy.exp(logits) / numpy.exp(logits).sum(axis=2, keepdims=True)
+    counts = numpy.stack([numpy.bincount(layer.argmax(axis=1), minlength=4) for layer in probs])
+    if rank == 1:
+        counts[2] = 0
+    return counts, probs
+
+
+def routers(mine: Rank) -> Any:
+    """Both ranks say what their routers did, at one step with other experts than the other's; and rank 0 alone."""
+    with mine.init(reduce="async") as run:
+        for step in range(4):
+            counts, probs = routed(mine.rank, step)
+            run.log({"moe": chiplog.Router(counts, probs, z=counts.sum(axis=1) / 7.0, aux_coefficient=0.01)}, step=step)
+        run.log({"odd": chiplog.Router([[1] * (mine.rank + 2)])}, step=4)
+        if mine.rank == 0:
+            run.log({"alone": chiplog.Router([[1, 2]])}, step=4)
+    return str(run.dir)
+
+
+routers.world = 2  # type: ignore[attr-defined]
 automatic.leaves = True  # type: ignore[attr-defined]
 
 
@@ -212,6 +265,23 @@ def restarted(mine: Rank) -> Any:
             rows.append(run.log({"x": float(mine.rank)}, step=0))
             dist.barrier()
     return rows
+
+
+def started_again(mine: Rank) -> Any:
+    """As torchrun starts ranks again: with the store in which those before have left their words and addresses."""
+    store = dist.distributed_c10d._get_default_store()
+    if mine.rank == 0:
+        for restarts in ("", "0/"):
+            store.set(f"chiplog/{restarts}0/word", "old 0123")
+            store.set(f"chiplog/{restarts}0/0/go", "[0, 1, 2]")
+            for rank in range(3):
+                store.set(f"chiplog/{restarts}0/0/0/{rank}", b"no address")
+    dist.barrier()
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
+    with mine.init(reduce="sync") as run:
+        row = run.log({"x": float(mine.rank)}, step=0)
+        dist.barrier()
+    return {"id": run.id, "row": row}
 
 
 def stopped_synchronously(mine: Rank) -> Any:

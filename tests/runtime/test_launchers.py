@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import chiplog
+from chiplog.core import records
 from tests.runtime.slurm import free_port, slurm
 
 SCRIPT = str(Path(__file__).parent / "launched.py")
+LEAVING = str(Path(__file__).parent / "leaving.py")
 CLEAN = {
     key: value
     for key, value in os.environ.items()
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def start(words: Sequence[str], **environ: str) -> None:
-    done = subprocess.run(words, env={**CLEAN, **environ}, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(words, env={**CLEAN, **environ}, capture_output=True, text=True, timeout=290, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -59,6 +62,29 @@ def test_torchrun(tmp_path: Path) -> None:
     check_statistics(told(tmp_path, 2))
 
 
+@pytest.mark.timeout(300)
+def test_torchrun_starts_again(tmp_path: Path) -> None:
+    """A worker dies at step 12, and torchrun starts both anew, from the checkpoint of step 10.
+
+    They are two launches of one run: the view has the newer one from its first step on, on both ranks.
+    """
+    start([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1",
+           "--monitor-interval=0.1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}",
+           str(Path(SCRIPT).parent / "elastic.py"), str(tmp_path)],
+          TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # fmt: skip  # else its own gloo looks for the ranks before
+    stored = chiplog.read(tmp_path / "p" / "job7")
+    matrix = stored.series("x").by_rank()
+    older = [[10.0 * step + rank for rank in range(2)] for step in range(10)]
+    newer = [[100_000.0 + 10 * step + rank for rank in range(2)] for step in range(10, 20)]
+    assert matrix.steps.tolist() == list(range(20)) and matrix.values.tolist() == older + newer
+    launches = [one.launch for one in stored.records("attempt") if isinstance(one, records.Attempt)]
+    assert len(launches) == 4 and len(set(launches)) == 2
+    mean = stored.series("x/mean")
+    again = [(step, value) for step, value in zip(mean.steps.tolist(), mean.values.tolist(), strict=True) if step >= 10]
+    assert again == [(step, 100_000.5 + 10 * step) for step in range(10, 20)]
+    assert stored.state == "finished"
+
+
 def test_mpirun(tmp_path: Path) -> None:
     """MPI, by mpi4py, without torch."""
     start(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, SCRIPT, str(tmp_path), "mpi"])
@@ -67,16 +93,47 @@ def test_mpirun(tmp_path: Path) -> None:
 
 def test_jax_with_two_processes(tmp_path: Path) -> None:
     """JAX, by its coordinator."""
-    port = free_port()
-    environ = {**CLEAN, "JAX_PLATFORMS": "cpu", "COORDINATOR": f"127.0.0.1:{port}", "WORLD": "2"}
-    words = [sys.executable, SCRIPT, str(tmp_path), "jax"]
+    start_jax(2, SCRIPT, str(tmp_path), "jax")
+    check_statistics(told(tmp_path, 2))
+
+
+def start_jax(world: int, *words: str) -> None:
+    environ = {
+        **CLEAN, "JAX_PLATFORMS": "cpu", "COORDINATOR": f"127.0.0.1:{free_port()}", "WORLD": str(world)
+    }  # fmt: skip
     ranks = [
-        subprocess.Popen(words, env={**environ, "ME": str(rank)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for rank in range(2)
+        subprocess.Popen(
+            [sys.executable, *words],
+            env={**environ, "ME": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for rank in range(world)
     ]
     said = [rank.communicate(timeout=100)[0].decode() for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(said)
-    check_statistics(told(tmp_path, 2))
+    assert [rank.returncode for rank in ranks] == [0] * world, "\n".join(said)
+
+
+def test_jax_goes_on_without_a_rank_that_has_finished(tmp_path: Path) -> None:
+    """The others' statistics are of the others, from the next round on."""
+    start_jax(3, LEAVING, str(tmp_path), "jax", "y/mean")
+    stored = chiplog.read(tmp_path / "p" / "leaving")
+    assert stored.series("x/mean").values.tolist() == [1.0] * 10
+    mean, count = stored.series("y/mean"), stored.series("y/count")
+    both = count.steps[count.values == 2]
+    assert len(both) and set(mean.values[np.isin(mean.steps, both)]) == {0.5}
+
+
+def test_mpi_does_not_and_says_so(tmp_path: Path) -> None:
+    """A gather of MPI needs everybody: a gap is marked that has no end, and rows are as rank 0 logged them."""
+    start(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, LEAVING, str(tmp_path), "mpi",
+           '"gap"'])  # fmt: skip
+    stored = chiplog.read(tmp_path / "p" / "leaving")
+    assert stored.series("x/mean").values.tolist() == [0.5] * 10 and set(stored.series("y/count").values) <= {1}
+    assert len(stored.series("y")) == int((tmp_path / "seen").read_text()) - 10
+    gaps = [one.data for one in stored.records("event") if isinstance(one, records.Event) and one.name == "gap"]
+    assert gaps[0]["reason"] == "not all ranks came within 1 s; finished: 1" and not any("until" in gap for gap in gaps)
+    assert stored.state == "finished" and stored.missing == {}
 
 
 def test_srun(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 import chiplog
 from chiplog.core import records
+from chiplog.metrics.moe import health
 from tests.runtime.conftest import Told
+from tests.runtime.scenarios import ROUTED, routed
 
 
 def scenario(name: str) -> pytest.MarkDecorator:
@@ -153,6 +155,63 @@ def test_a_straggler_is_named_with_its_host_and_its_clocks(told: Told) -> None:
     assert set(stored.series("ranks/slowest").values) == {2.0}
 
 
+@scenario("evaluations")
+def test_evaluations_are_reduced_at_their_step(told: Told) -> None:
+    """As evaluations, in a second record; names that one rank has get their count, counters are left alone."""
+    for mode in ("async", "sync"):
+        stored = chiplog.read(told.ranks[0][mode]["dir"])
+        mean, deviation = stored.series("eval/loss/mean"), stored.series("eval/loss/std")
+        assert (mean.steps.tolist(), mean.values.tolist()) == ([4, 8], [5.0, 9.0])
+        assert deviation.values.tolist() == pytest.approx([(2 / 3) ** 0.5] * 2)
+        assert stored.series("eval/of/1/count").values.tolist() == [1.0, 1.0]
+        assert "eval/epoch/mean" not in stored.names()
+        said = [one for one in stored.records("eval") if isinstance(one, records.Eval) and "loss/mean" in one.metrics]
+        assert [one.step for one in said] == [4, 8]
+        assert stored.series("loss/mean").values.tolist() == [1.0] * 12, "training has its own"
+
+
+@scenario("evaluations")
+def test_an_evaluation_waits_for_nobody(told: Told) -> None:
+    """Synchronously neither: rank 0 may be the only one that evaluates, while the others wait for it."""
+    for mode in ("async", "sync"):
+        found = told.ranks[0][mode]
+        assert found["rows"][1] == {"alone": 1.0} and found["longest"] < 1.0
+        assert not [name for name in chiplog.read(found["dir"]).names() if name.startswith("eval/alone/")]
+
+
+@scenario("routers")
+def test_routers_are_judged_by_the_tokens_of_all_ranks(told: Told) -> None:
+    """The load of the whole model: what one process would have found that had seen all tokens."""
+    stored = chiplog.read(told.ranks[0])
+    loads = {
+        one.step: one.values
+        for one in stored.records("matrix")
+        if isinstance(one, records.Matrix) and one.name == "moe/all/load"
+    }
+    assert sorted(loads) == [0, 1, 2, 3]
+    for step, load in loads.items():
+        (first, one), (second, other) = routed(0, step), routed(1, step)
+        assert load == (first + second).tolist() and type(load[0][0]) is int
+        z = [(a * a + b * b) / (a + b) / 7 for a, b in zip(first.sum(axis=1), second.sum(axis=1), strict=True)]
+        probs = np.concatenate([one, other], axis=1)
+        for layer in (2,):  # where rank 1 has no tokens, only those of rank 0 count
+            probs[layer, ROUTED:] = probs[layer, :ROUTED]
+        wanted = health(first + second, probs, z=z, aux_coefficient=0.01)
+        found = {name: stored.series(f"moe/all/{name}") for name in wanted}
+        assert {name: dict(zip(s.steps, s.values, strict=True))[step] for name, s in found.items()} == pytest.approx(
+            wanted, rel=1e-12
+        )
+
+
+@scenario("routers")
+def test_routers_that_cannot_be_added_up_are_said(told: Told) -> None:
+    """Other shapes on other ranks; and a router of one rank alone is as it said itself."""
+    names = chiplog.read(told.ranks[0]).names()
+    assert "odd/load_imbalance" in names and "alone/load_imbalance" in names
+    assert not [name for name in names if name.startswith(("odd/all", "alone/all"))]
+    assert "different shapes, 1 x 2, 1 x 3" in told.errors[0]
+
+
 @scenario("fallback")
 def test_where_the_store_cannot_be_had_a_new_group_does(told: Told) -> None:
     """With another torch, whose private names are others."""
@@ -177,6 +236,13 @@ def test_forked_children_hang_nobody(told: Told) -> None:
 @scenario("restarted")
 def test_runs_one_after_the_other_do_not_meet(told: Told) -> None:
     assert [row["x/mean"] for row in told.ranks[0]] == [1.0, 1.0]
+
+
+@scenario("started_again")
+def test_what_ranks_before_a_restart_have_left_is_not_met(told: Told) -> None:
+    """Neither the run they were, nor the group: torchrun may keep its store."""
+    assert told.ranks[0]["row"]["x/mean"] == 1.0
+    assert len({rank["id"] for rank in told.ranks}) == 1 and told.ranks[0]["id"] != "old"
 
 
 @scenario("stopped_synchronously")

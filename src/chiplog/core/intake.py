@@ -35,6 +35,7 @@ class Intake:
     ) -> None:
         self._run, self._write, self._event, self._image, self._wake = run, write, event, image, wake
         self._waiting = waiting
+        self.watchers: list[Callable[[str, Media, int | float], object]] = []  # of media
         self._holds = waiting.holds if waiting is not None else _never
 
     def sort(self, metrics: Mapping[str, Any], step: int | float) -> Row:
@@ -68,6 +69,8 @@ class Intake:
                     self._event(fields["name"], step, **fields["data"])
                 else:
                     self._write(kind, step=step, **fields)
+            for watch in self.watchers:
+                watch(name, media, step)
 
 
 def pieces(row: Row) -> Iterator[Row]:

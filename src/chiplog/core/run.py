@@ -29,7 +29,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.intake import WIDEST, Intake, batches, facts, pieces
 from chiplog.core.keeper import Chore, Keeper
 from chiplog.core.live import Live, Summary
-from chiplog.core.media import Image
+from chiplog.core.media import Image, Media
 from chiplog.core.protocols import Finding, Meter, Pages, Rule, Sink, Stage, Times, Waiting
 from chiplog.core.records import Record, Row, Step
 from chiplog.core.redact import redact, redact_words
@@ -248,6 +248,10 @@ class Run:
                 self._failed("on_record", error)
 
         self._append = then
+
+    def on_media(self, call: Callable[[str, Media, int | float], object]) -> None:
+        """Call a function with everything logged that is more than a number, once its arrays are on the host."""
+        self._intake.watchers.append(call)
 
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
         """Keep a copy of a file or folder with the run; copied in the background."""

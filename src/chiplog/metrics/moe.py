@@ -96,6 +96,18 @@ class Router(Media):
         """The scalars; raises ValueError for arrays that do not fit together."""
         return health(**self.arrays, aux_coefficient=self.aux_coefficient, z_coefficient=self.z_coefficient)
 
+    def by_layer(self) -> dict[str, Any]:
+        """The same as arrays of numpy, all by layer, counts and probabilities by [layer, expert]."""
+        arrays = dict(self.arrays)
+        counts = _matrix(arrays.pop("counts"))
+        if "probs" in arrays:
+            found = _sum_up(arrays["probs"], arrays.get("entropy"), arrays.get("confidence"), counts.shape)
+            arrays |= zip(("probs", "entropy", "confidence"), found, strict=True)
+        rows = {
+            name: _row(array, len(counts)) for name, array in arrays.items() if name != "probs" and array is not None
+        }
+        return {"counts": counts, **({"probs": arrays["probs"]} if "probs" in arrays else {}), **rows}
+
     def fields(self) -> dict[str, Any]:
         return {"values": _matrix(self.arrays["counts"]).tolist()}
 

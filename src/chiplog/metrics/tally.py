@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from math import inf
 from typing import NamedTuple
 
@@ -12,12 +13,21 @@ SETTLED = 1.0  # s after which a step that everybody has said is given out, thou
 MOST = 10_000  # steps that may wait; beyond, the oldest is given out as it is
 
 
+class Topic(IntEnum):
+    """What a row is about; each is counted by itself, since ranks evaluate at other times than they train."""
+
+    TRAIN = 0
+    EVAL = 1
+    ROUTER = 2
+
+
 class Said(NamedTuple):
     """One row of one rank: its step, its values, and when it was logged (wall-clock nanoseconds of that rank)."""
 
     step: int | float
     values: Values
     time: int = 0
+    topic: Topic = Topic.TRAIN
 
 
 class Gathered(NamedTuple):

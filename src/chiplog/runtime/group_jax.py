@@ -14,7 +14,8 @@ _count = 0  # of the groups this process has asked for
 class JaxGroup:
     """Each rank writes its chunk under the round's number; who receives reads them all.
 
-    Nothing is lost with a late rank: its round is under way until it has come.
+    Nothing is lost with a late rank: its round is under way until it has come. One that has finished says from which
+    round on it is not there, and the others go on without it.
     """
 
     waits = False
@@ -50,13 +51,12 @@ class JaxGroup:
                 while now > 0 and not client.key_value_dir_get(f"{self._prefix}/read/{now - 1}"):
                     pause()
                 return None
-            while len(found := client.key_value_dir_get_bytes(f"{self._prefix}/{now}/")) < self.world:
+            while (by_rank := self._chunks(now, len(chunk))) is None:
                 pause()
             if self.rank == 0:  # all who are in this round have done with the one before
                 client.key_value_set(f"{self._prefix}/read/{now}", "1")
                 client.key_value_delete(f"{self._prefix}/{now - 1}/")
                 client.key_value_delete(f"{self._prefix}/read/{now - 2}")
-            by_rank = {int(key.rpartition("/")[2]): value for key, value in found}
             return [by_rank[rank] for rank in range(self.world)]
 
         return finish
@@ -65,4 +65,19 @@ class JaxGroup:
         pass
 
     def close(self) -> None:
-        pass
+        """Say that this rank has finished."""
+        self._client.key_value_set(f"{self._prefix}/left/{self.rank}", str(self._round))
+
+    def _chunks(self, now: int, size: int) -> dict[int, bytes] | None:
+        """What the ranks have written of a round, nothing of those that had left; None while one is missing."""
+        found = {_rank(key): value for key, value in self._client.key_value_dir_get_bytes(f"{self._prefix}/{now}/")}
+        missing = [rank for rank in range(self.world) if rank not in found]
+        if missing:
+            left = {_rank(key): int(since) for key, since in self._client.key_value_dir_get(f"{self._prefix}/left/")}
+            if any(left.get(rank, now + 1) > now for rank in missing):
+                return None
+        return found | dict.fromkeys(missing, bytes(size))
+
+
+def _rank(key: str) -> int:
+    return int(key.rpartition("/")[2])

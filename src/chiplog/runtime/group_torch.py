@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from chiplog.runtime.groups import Broken, Finish, Pause
 
 RING = 3  # ranks up to which an all-gather is the quickest way to everyone
+FORMING = 5.0  # s, at least, in which ranks that are ready must have met
 AGAIN = 60.0  # s between two times that a group is formed anew
 _count = 0  # of the groups this process has asked for: the same on all ranks, as far as all call `init` alike
 
@@ -22,20 +23,21 @@ class TorchGroup:
 
     waits = True  # it gives up by itself
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, restarts: str = "0") -> None:
         global _count
         dist: Any = sys.modules["torch.distributed"]
-        self._torch: Any = sys.modules["torch"]
         self._dist, self._seconds = dist, seconds
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._members: list[int] = []
+        self._buffers: dict[bool, _Buffers] = {}  # of a round to everyone, and of one to rank 0
         self._left: set[int] = set()
         self._generation = 0
         self._formed = -AGAIN  # when it was formed anew
         self._group: Any = None
         self._store: Any = None
         try:
-            self._store = own_store(f"chiplog/{_count}", seconds)
+            # torchrun may keep the store over its restarts, with what the ranks before have left in it
+            self._store = own_store(f"chiplog/{restarts}/{_count}", seconds)
         except Exception:  # another torch: its private names are others
             self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
             self._members = list(range(self.world))
@@ -76,27 +78,31 @@ class TorchGroup:
 
     def exchange(self, chunk: bytes, everyone: bool) -> Finish:
         """Begin a gather to rank 0, or to everyone."""
-        torch, count = self._torch, len(self._members)
-        receives = everyone or self.rank == self._members[0]
-        mine = torch.frombuffer(bytearray(chunk), dtype=torch.uint8)
-        heard = torch.empty(count * len(chunk) if receives else 0, dtype=torch.uint8)
         # Gloo gathers to all in a ring, hop by hop; to one and from there in a tree is quicker but for the smallest.
-        spread = everyone and count > RING
+        spread = everyone and len(self._members) > RING
+        spreading: list[Any] = []
+        buffers = self._buffers.get(everyone)
+        if buffers is None or len(buffers.mine_bytes) != len(chunk):
+            receives = everyone or self.rank == self._members[0]
+            buffers = self._buffers[everyone] = _Buffers.of(len(chunk), len(self._members) if receives else 0)
+        buffers.mine_bytes[:] = chunk
+        heard = buffers.heard_bytes
 
         def finish(pause: Pause | None) -> list[bytes] | None:
             try:
                 _wait(work, pause)
-                if spread:
-                    _wait(self._spread(heard), pause)
+                if spread and not spreading:
+                    spreading.append(self._spread(buffers.heard))
+                for one in spreading:
+                    _wait(one, pause)
             except (RuntimeError, ValueError) as error:
                 raise self._broken(error) from None
-            if not receives:
+            if not heard:
                 return None
-            whole = heard.numpy().tobytes()
-            return [whole[at : at + len(chunk)] for at in range(0, len(whole), len(chunk))]
+            return [bytes(heard[at : at + len(chunk)]) for at in range(0, len(heard), len(chunk))]
 
         try:
-            work = self._begin(mine, heard, everyone and not spread)
+            work = self._begin(buffers, everyone and not spread)
         except (RuntimeError, ValueError) as error:
             raise self._broken(error) from None
         return finish
@@ -109,9 +115,10 @@ class TorchGroup:
         if self._store is not None:
             self._lose()
 
-    def _begin(self, mine: Any, heard: Any, everyone: bool) -> Any:
-        receives = everyone or self.rank == self._members[0]
-        pieces = list(heard.chunk(len(self._members))) if receives else []
+    def _begin(self, buffers: _Buffers, everyone: bool) -> Any:
+        mine, heard, pieces, *_ = buffers
+        if not everyone and self.rank != self._members[0]:
+            pieces = []
         if self._store is None:
             if everyone:
                 return self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
@@ -147,6 +154,7 @@ class TorchGroup:
     def _lose(self) -> None:
         """End the group, so that the others notice too."""
         group, self._group = self._group, None
+        self._buffers = {}  # the round that was under way may still use them
         if group is None or self._store is None:
             return
         self._generation += 1
@@ -154,6 +162,23 @@ class TorchGroup:
             group.abort()
         except Exception:  # it is broken anyway
             pass
+
+
+class _Buffers(NamedTuple):
+    """What a round is sent from and received in: made once, since making tensors takes longer than sending them."""
+
+    mine: Any
+    heard: Any
+    pieces: list[Any]
+    mine_bytes: memoryview
+    heard_bytes: memoryview
+
+    @classmethod
+    def of(cls, size: int, count: int) -> _Buffers:
+        torch: Any = sys.modules["torch"]
+        mine, heard = torch.zeros(size, dtype=torch.uint8), torch.zeros(count * size, dtype=torch.uint8)
+        pieces = list(heard.chunk(count)) if count else []
+        return cls(mine, heard, pieces, memoryview(mine.numpy()), memoryview(heard.numpy()))
 
 
 def _wait(work: Any, pause: Pause | None) -> None:
@@ -166,7 +191,7 @@ def own_store(prefix: str, seconds: float) -> Any:
     """The store that the process group was set up with, over a connection of our own."""
     dist: Any = sys.modules["torch.distributed"]
     store = dist.distributed_c10d._get_default_store().clone()
-    store.set_timeout(timedelta(seconds=seconds))
+    store.set_timeout(timedelta(seconds=max(seconds, FORMING)))
     return dist.PrefixStore(prefix, store)
 
 

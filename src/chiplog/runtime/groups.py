@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 
@@ -46,7 +46,7 @@ class Group(Protocol):
     def close(self) -> None: ...
 
 
-def find(seconds: float) -> Group | None:
+def find(seconds: float, environ: Mapping[str, str]) -> Group | None:
     """The group of what is set up in this process: torch.distributed, JAX, MPI; None where nothing is.
 
     Collective where MPI is meant: its communicator is duplicated.
@@ -55,7 +55,7 @@ def find(seconds: float) -> Group | None:
     if torch is not None and torch.is_available() and torch.is_initialized():
         from chiplog.runtime.group_torch import TorchGroup
 
-        return TorchGroup(seconds)
+        return TorchGroup(seconds, environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     jax = sys.modules.get("jax._src.distributed")
     if jax is not None and getattr(jax.global_state, "client", None) is not None:
         from chiplog.runtime.group_jax import JaxGroup

@@ -50,7 +50,7 @@ def meet(mine: Ranks, reduce: bool | str | None, environ: Mapping[str, str], *, 
         if reduce is not None:
             raise lacks
         plan = None
-    group = groups.find(plan.deadline if plan else PATIENCE)
+    group = groups.find(plan.deadline if plan else PATIENCE, environ)
     if group is None and plan is not None:
         if reduce is not None:
             raise BadSetting(

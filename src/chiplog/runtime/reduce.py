@@ -1,7 +1,8 @@
-"""Statistics across ranks: a stage that hands rows to a thread, which exchanges them in rounds with the other ranks.
+"""Statistics across ranks: a thread exchanges the rows of this rank with those of the others, in rounds.
 
-The thread alone touches the group. Asynchronously, `log` leaves the row in a queue and goes on; what all ranks have
-said of a step is written later, as a second record of it. Synchronously, `log` waits until the thread has an answer.
+The thread alone touches the group. Asynchronously, a row that has been written is left in a queue, and what all ranks
+have said of its step is written later, as a second record. Synchronously, `log` waits until the round has an answer.
+Evaluations and routers are never waited for: many a script makes them on one rank while the others stand still.
 A rank that does not come costs a deadline on the thread (synchronously, one on `log` too) and a gap that is marked.
 """
 
@@ -12,16 +13,21 @@ import threading
 import time
 from _queue import Empty, SimpleQueue
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from chiplog.core import forks, notes
-from chiplog.core.records import Row
-from chiplog.metrics.tally import Said, Tally
-from chiplog.runtime.groups import Broken, Finish, Group
+from chiplog.core.media import Media
+from chiplog.core.records import Eval, Record, Row, Step
+from chiplog.metrics.moe import Router
+from chiplog.metrics.pool import flat
+from chiplog.metrics.stats import Values
+from chiplog.metrics.tally import Gathered, Said, Tally, Topic
+from chiplog.runtime.groups import Broken, Group
 from chiplog.runtime.plan import Plan
 from chiplog.runtime.report import Book, Report
-from chiplog.runtime.wire import HEAD, Bye, Facts, Inbox, Outbox
+from chiplog.runtime.rounds import Rounds
+from chiplog.runtime.wire import Bye, Facts, Frame
 
 TICK = 0.25  # s between two rounds, where nobody waits for one
 GRACE = 0.01  # s after which a rank joins a round that somebody may wait for, though it has nothing to say
@@ -30,15 +36,12 @@ KEEPER = "chiplog-keeper"  # the thread that brings values from a device; it wai
 LINGER = 1.0  # s that a process stays for rank 0 to hear the others
 UNFORMED = 1.0  # s that the end of a run waits for ranks that have not come at all
 QUEUE = 10_000  # rows that may wait while the group is not whole
-ROOM = 1024  # bytes of a chunk, at first
-SMALLEST, LARGEST, AT_ONCE = 512, 1 << 20, 64 << 20  # bytes of a chunk, and of all chunks of a round
-SCHEDULE = 64  # rounds between two in which the room is agreed on, after the first few
 DEVICE = ("clock", "throttle", "temperature", "power")  # what is told of a device
 FACTS = 10.0  # s between two reports of what a rank is
 
 
 class Reduce:
-    """A stage. `start` gives it the run to write to; from then on it never raises and never waits beyond its plan."""
+    """Sees what a run writes; synchronously it is a stage too. Never raises, and never waits beyond its plan."""
 
     def __init__(self, group: Group, plan: Plan, facts: Mapping[str, Any]) -> None:
         import numpy  # noqa: F401  for the arithmetic; here, since a thread that imports endangers forks
@@ -46,11 +49,11 @@ class Reduce:
         self._group, self._plan = group, plan
         self._root = group.rank == 0
         self._hears = self._root or plan.everyone
-        self._queue: deque[_Row] = deque(maxlen=QUEUE)
+        # (topic, step, what was said, wall-clock nanoseconds)
+        self._queue: deque[tuple[Topic, int | float, Any, int]] = deque(maxlen=QUEUE)
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._lock = threading.Lock()  # who is in a round: the thread, or a caller who waits for it
         self._holder = 0
-        self._members: Sequence[int] | None = None
         self._facts: dict[int, dict[str, Any]] = {group.rank: dict(facts)}
         self._told: dict[str, Any] = {}
         self._report = Report(plan, self._facts, main=self._root)
@@ -59,47 +62,76 @@ class Reduce:
         self._formed = False
         self._floor: int | float | None = None
         self._pause = 0.005  # s until it is asked again whether the group is whole
+        self._asked = 0.0  # when a row last found a round under way
         self._newest: int | float = 0
         self._thread = threading.Thread(target=self._serve, name="chiplog-ranks", daemon=True)
+        self._rounds: Rounds | None = None  # None while the group is not whole
         self._begin(())
 
     # -- on the caller's thread ------------------------------------------------------------------------------------
 
+    def see(self, record: Record) -> None:
+        """Take along a record that has been written, unless it is one of ours."""
+        kind = type(record)
+        if kind is Step:
+            if not self._plan.sync and not self._skips(record.step):  # type: ignore[attr-defined]
+                self._put(Topic.TRAIN, record.step, record.metrics)  # type: ignore[attr-defined]
+        elif kind is Eval:
+            self._put(Topic.EVAL, record.step, record.metrics)  # type: ignore[attr-defined]
+
+    def see_media(self, name: str, media: Media, step: int | float) -> None:
+        """Take along what a router did."""
+        if isinstance(media, Router) and not self._skips(step):
+            self._put(Topic.ROUTER, step, flat(name, media))
+
     def __call__(self, row: Row, step: int | float) -> Row:
-        if self._stopped or (self._plan.every > 1 and step % self._plan.every):
-            return row
-        if not self._plan.sync:
-            if len(self._queue) >= QUEUE:
-                notes.once(
-                    "ranks behind", f"more than {QUEUE:,} rows wait for the other ranks; the oldest are given up"
-                )
-            self._queue.append(_Row(step, row, time.time_ns()))
-            return row
-        if self._members is None or self._report.gap is not None:  # not whole just now
+        """Synchronously: the row with its statistics, where this rank gets them."""
+        if self._rounds is None or self._report.gap is not None:  # not whole just now
             self._newest = step
             return row
+        if self._stopped or self._skips(step):
+            return row
         if not self._hears or threading.current_thread().name == KEEPER:
-            self._queue.append(_Row(step, row, time.time_ns()))
+            self._put(Topic.TRAIN, step, row)
             self._send()
             if len(self._queue) > AHEAD:
                 self._hold_back()
             return row
         return self._ask(row, step)
 
+    def _skips(self, step: int | float) -> bool:
+        return self._plan.every > 1 and step % self._plan.every != 0
+
+    def _put(self, topic: Topic, step: int | float, what: Any) -> None:
+        if self._stopped or (self._report.writer and self._report.writer == threading.get_ident()):
+            return  # the statistics themselves
+        if len(self._queue) >= QUEUE:
+            notes.once("ranks behind", f"more than {QUEUE:,} rows wait for the other ranks; the oldest are given up")
+        self._queue.append((topic, step, what, time.time_ns()))
+
     def _send(self) -> None:
-        """Begin a round here and now, where none is under way: rank 0 may wait for it. The thread completes it."""
-        if self._lock.acquire(blocking=False):
-            self._holder = threading.get_ident()
-            try:
-                if self._members is not None and self._under_way is None:
-                    self._pack()
-                    self._begin_round()
-            except Broken as error:
-                self._break(str(error))
-            finally:
-                self._holder = 0
-                self._lock.release()
-        self._wake()
+        """Begin a round here and now, where none is under way: rank 0 may wait for it. It completes by itself."""
+        if not self._lock.acquire(blocking=False):
+            self._wake()
+            return
+        self._holder = threading.get_ident()
+        alone = False
+        try:
+            if self._rounds is not None:
+                self._pack()
+                if self._rounds.under_way:
+                    self._round(_not_now)
+                self._rounds.begin()
+                alone = self._group.waits and not self._rounds.agreeing
+        except _Later:
+            self._asked = time.monotonic()
+        except Broken as error:
+            self._break(str(error))
+        finally:
+            self._holder = 0
+            self._lock.release()
+        if not alone:
+            self._wake()
 
     def _ask(self, row: Row, step: int | float) -> Row:
         """The row with the statistics of its step: the rounds that takes are done here and now."""
@@ -107,14 +139,17 @@ class Reduce:
             return row  # a signal handler in between, or the thread is in a round to which a rank does not come
         self._holder = threading.get_ident()
         try:
-            self._queue.append(_Row(step, row, time.time_ns()))
+            self._put(Topic.TRAIN, step, row)
             self._pack()
-            count = len(self._tally.of(step).rows.get(self._group.rank, ()))
-            while self._members is not None and not self._stopped:
-                if self._tally.has(step, count, time.monotonic()):
-                    return {**row, **self._report.statistics(self._tally.of(step), len(self._inboxes))}
-                self._round(wait=self._group.waits)
-        except (Broken, _Stopped) as error:
+            tally = self._tallies[Topic.TRAIN]
+            count = len(tally.of(step).rows.get(self._group.rank, ()))
+            while self._rounds is not None and not self._stopped:
+                if tally.has(step, count, time.monotonic()):
+                    return {**row, **self._report.statistics(Topic.TRAIN, tally.of(step), len(self._rounds.members))}
+                if not self._rounds.under_way:
+                    self._rounds.begin()
+                self._round(None if self._group.waits else self._wait_a_little)
+        except (Broken, _Later) as error:
             self._break(str(error))
         finally:
             self._holder = 0
@@ -124,7 +159,7 @@ class Reduce:
     def _hold_back(self) -> None:
         """Wait for rank 0, which is far behind: what does not fit into the queue would be lost."""
         until = time.monotonic() + self._plan.deadline
-        while len(self._queue) > AHEAD and self._members is not None and time.monotonic() < until:
+        while len(self._queue) > AHEAD and self._rounds is not None and time.monotonic() < until:
             time.sleep(0.0005)
 
     def _wake(self) -> None:
@@ -134,11 +169,13 @@ class Reduce:
     def start(self, book: Book) -> None:
         """Begin; synchronously, wait until the group is whole, but not for longer than the deadline."""
         self._report.book = book
+        book.on_record(self.see)
+        book.on_media(self.see_media)
         forks.watch(self)
         atexit.register(self._leave)
         self._thread.start()
         until = time.monotonic() + self._plan.deadline
-        while self._plan.sync and self._members is None and time.monotonic() < until:
+        while self._plan.sync and self._rounds is None and time.monotonic() < until:
             time.sleep(0.005)
 
     def close(self, timeout: float = 5.0) -> None:
@@ -151,8 +188,18 @@ class Reduce:
             self._stop()
             if self._queue:
                 why = "it was not whole at the end" if self._formed else "not all ranks have called chiplog.init"
-                self._report.account(len(self._queue), self._queue[0].step, why)
+                self._report.account(len(self._queue), self._queue[0][1], why)
                 self._queue.clear()
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether a row comes back with its statistics."""
+        return self._plan.sync
+
+    @property
+    def members(self) -> Sequence[int]:
+        """The ranks that are together just now."""
+        return () if self._rounds is None else self._rounds.members
 
     def tell_device(self, data: Mapping[str, Any]) -> None:
         """Take from a sample of a device what may explain that a rank is slow: its clocks, and why they are low."""
@@ -167,7 +214,7 @@ class Reduce:
         """At the end of the process: stay a moment for rank 0, which needs all ranks to hear one of them."""
         self._leaving = True
         self._wake()
-        if not self._root and self._thread.is_alive() and self._members is not None:
+        if not self._root and self._thread.is_alive() and self._rounds is not None:
             self._apart.wait(LINGER)
         self._stop()
 
@@ -186,10 +233,13 @@ class Reduce:
                 self._holder = threading.get_ident()
                 pause = self._work()
                 self._holder = 0
-            self._ring(pause)
+            if pause > 0:
+                try:
+                    self._bell.get(timeout=pause)
+                except Empty:
+                    pass
         if self._closing:  # what was not completed in time is worth writing too
-            for gathered in self._tally.rest():
-                self._report.write(gathered, len(self._inboxes))
+            self._write_rest()
         self._drained.set()
         try:
             self._group.close()
@@ -199,161 +249,171 @@ class Reduce:
     def _work(self) -> float:
         """Do what is due; gives the seconds until something is again."""
         try:
-            if self._members is None:
+            if self._rounds is None:
                 self._shed()
-                if not self._join():
+                if (rounds := self._join()) is None:
                     longest = 0.5 if self._formed else min(0.5, max(0.02, 0.0005 * self._group.world))
                     self._pause = min(2 * self._pause, longest)
                     return self._pause
+            else:
+                rounds = self._rounds
             self._pack()
             self._settle()
-            due = self._due - time.monotonic()
-            if due > 0 and not self._urgent() and self._under_way is None:
-                return due
-            self._round()
+            if not rounds.under_way:
+                due = self._due - time.monotonic()
+                if due > 0 and not (rounds.outbox.left if self._plan.sync else rounds.full):
+                    return due
+                rounds.begin()
+            self._round(_not_now)
             self._settle()
             return 0.0
-        except _Stopped:
-            return 0.0
+        except _Later:
+            return self._patience()
         except Exception as error:  # the group is broken, or the store has gone with the rank that held it
+            # An error of our own ends it: others would go on with rounds that this rank has lost count of.
+            self._stopped = self._stopped or (self._rounds is not None and not isinstance(error, Broken))
             self._break(str(error))
             return 0.0 if isinstance(error, Broken) else 1.0
 
-    def _join(self) -> bool:
-        """Whether the group is whole."""
+    def _join(self) -> Rounds | None:
+        """The rounds of the group, once it is whole."""
         members = self._group.form()
         if members is None:
             if self._closing and self._formed:
                 self._drained.set()
-            return False
+            return None
         self._begin(members)
         self._floor = self._newest if self._formed else None
         self._formed = True
         self._report.back(self._newest)
-        return True
+        return self._rounds
 
     def _begin(self, members: Sequence[int]) -> None:
         """Everything that belongs to one group, anew."""
-        self._tally = Tally(members, self._plan.deadline)
-        self._outbox = Outbox(self._plan.counters)
-        names: dict[int, tuple[str, ...]] = {}
-        self._inboxes = {rank: Inbox(names) for rank in members}
-        self._rounds = 0
-        self._under_way: _Round | None = None
-        self._room = ROOM
+        self._tallies = {topic: Tally(members, self._plan.deadline) for topic in Topic}
         self._due = self._facts_due = 0.0
+        self._grace = TICK if self._root else GRACE
         self._pause = 0.005
         self._told = {}
         self._said_bye = False
         self._gone: set[int] = set()
-        self._members = members or None
+        plan = self._plan
+        rounds = Rounds(self._group, members, everyone=plan.everyone, counters=plan.counters) if members else None
+        self._rounds = rounds  # last: whoever sees it may use the rest
 
     def _pace(self) -> float:
         """Seconds from one round to the next, where nobody waits."""
-        hurried = self._leaving or (self._closing and not self._drained.is_set())
-        return GRACE if hurried or (self._plan.sync and not self._root) else TICK
-
-    def _urgent(self) -> bool:
-        return self._outbox.left > (0 if self._plan.sync else self._room)
+        if self._leaving or (self._closing and not self._drained.is_set()):
+            return GRACE
+        return self._grace if self._plan.sync else TICK
 
     def _pack(self) -> None:
-        """Take the rows that have come."""
-        rank, now = self._group.rank, time.monotonic()
+        """Take what has come."""
+        assert self._rounds is not None
+        outbox, rank, now = self._rounds.outbox, self._group.rank, time.monotonic()
         closing = self._closing  # asked first: what was logged before it is in the queue by now
         if now >= self._facts_due and not self._root and self._told != self._facts[rank]:
             self._facts_due = now + FACTS
             self._told = dict(self._facts[rank])
-            self._outbox.tell(self._told)
+            outbox.tell(self._told)
         while self._queue:
-            step, row, wall = self._queue.popleft()
-            number, values = self._outbox.values(row)
-            said = Said(step, values, wall)
-            self._newest = step
+            topic, step, what, wall = self._queue.popleft()
+            number, values = outbox.known(what) if isinstance(what, Values) else outbox.values(what)
+            said = Said(step, values, wall, topic)
+            if topic is Topic.TRAIN:
+                self._newest = step
             if not self._root or self._plan.everyone:
-                self._outbox.add(number, said)
+                outbox.add(number, said)
             if self._hears and values.names:
-                self._tally.add(rank, said, now)
+                self._tallies[topic].add(rank, said, now)
         if closing and not self._said_bye:
             self._said_bye = True
-            self._outbox.leave()
-            self._tally.leave(rank)
+            outbox.leave()
+            self._leaves(rank)
 
-    def _begin_round(self) -> _Round:
-        # Now and then all see what all still have to send, and so agree on the room without a word.
-        agree = self._rounds % SCHEDULE == 0 or self._rounds & (self._rounds - 1) == 0
-        chunk = self._outbox.chunk(self._room)
-        self._under_way = _Round(self._group.exchange(chunk, agree or self._plan.everyone), agree, time.monotonic())
-        return self._under_way
-
-    def _round(self, wait: bool = False) -> None:
-        finish, agree, began = self._under_way or self._begin_round()
-
-        def pause() -> None:
-            taken = time.monotonic() - began
-            if self._stopped:
-                raise _Stopped
-            if self._report.gap is None and taken > self._plan.deadline:
-                left = f"; finished: {', '.join(map(str, sorted(self._gone)[:8]))}" if self._gone else ""
-                self._mark(f"not all ranks came within {self._plan.deadline:g} s{left}")
-            time.sleep(max(20e-6, min(0.1 * taken, 0.002 if self._plan.sync else 0.02)))
-
-        chunks = finish(None if wait else pause)
-        self._under_way = None
-        self._due = time.monotonic() + self._pace()
-        self._rounds += 1
+    def _round(self, pause: Any) -> None:
+        """Complete the round under way; raises what the pause does."""
+        rounds = self._rounds
+        assert rounds is not None
+        heard = rounds.finish(pause)
+        now = time.monotonic()
+        if rounds.idle and self._plan.everyone and not self._root:
+            self._learn(in_the_way=bool(rounds.outbox.left or self._queue), took=now - rounds.began)
+        self._due = now + self._pace()
         self._report.back(self._newest)
-        if chunks is not None:
-            assert self._members is not None
-            if self._hears:
-                self._hear(dict(zip(self._members, chunks, strict=True)))
-            if agree or self._plan.everyone:
-                self._agree(chunks)
-        if self._said_bye and not self._outbox.left and not self._root:
+        if self._hears:
+            for rank, frame in heard:
+                self._hear(rank, frame, now)
+            for tally in self._tallies.values():
+                tally.turn()
+        if self._said_bye and not rounds.outbox.left and not self._root:
             self._drained.set()
 
-    def _hear(self, chunks: Mapping[int, bytes]) -> None:
-        now = time.monotonic()
-        for rank, chunk in chunks.items():
-            if rank == self._group.rank:
-                continue
-            for frame in self._inboxes[rank].feed(chunk):
-                if isinstance(frame, Said):
-                    if self._floor is None or frame.step > self._floor:  # what was logged before we were whole again
-                        self._tally.add(rank, frame, now)
-                elif isinstance(frame, Facts):
-                    self._facts[rank] = frame.facts
-                elif isinstance(frame, Bye):
-                    self._gone.add(rank)
-                    self._tally.leave(rank)
-                    self._group.leave(rank)
-        self._tally.turn()
+    def _learn(self, *, in_the_way: bool, took: float) -> None:
+        """When to join a round with nothing to say: soon where others waited for that, later where a row came next.
 
-    def _agree(self, chunks: Sequence[bytes]) -> None:
-        need = HEAD.size + max(sum(HEAD.unpack_from(chunk)) for chunk in chunks)
-        most = max(4096, min(LARGEST, AT_ONCE // len(chunks)))
-        fitting = min(max(SMALLEST, 1 << (need - 1).bit_length()), most)
-        if fitting > self._room or fitting <= self._room // 4:
-            self._room = fitting
+        Only where everyone gets the row: then all know when one round was not enough, and none is waited for so long.
+        """
+        if in_the_way:
+            self._grace = min(2 * self._grace, TICK)
+        elif took < GRACE / 2:
+            self._grace = GRACE
+
+    def _hear(self, rank: int, frame: Frame, now: float) -> None:
+        if isinstance(frame, Said):
+            late = frame.topic is Topic.TRAIN and self._floor is not None and not frame.step > self._floor
+            if not late:  # what was logged before we were whole again
+                self._tallies[frame.topic].add(rank, frame, now)
+        elif isinstance(frame, Facts):
+            self._facts[rank] = frame.facts
+        elif isinstance(frame, Bye):
+            self._gone.add(rank)
+            self._leaves(rank)
+            self._group.leave(rank)
+
+    def _leaves(self, rank: int) -> None:
+        for tally in self._tallies.values():
+            tally.leave(rank)
 
     def _settle(self) -> None:
         """Write what is complete."""
         now = time.monotonic()
         if not self._hears:
             return
-        for gathered in self._tally.ready(now):
-            self._report.write(gathered, len(self._inboxes))
-        if self._said_bye and (not len(self._tally) or len(self._gone) + 1 >= len(self._inboxes)):
-            for gathered in self._tally.rest():
-                self._report.write(gathered, len(self._inboxes))
+        self._write((topic, gathered) for topic, tally in self._tallies.items() for gathered in tally.ready(now))
+        if self._said_bye and (self._all_gone() or not any(map(len, self._tallies.values()))):
+            self._write_rest()
             self._drained.set()
 
+    def _write(self, complete: Iterator[tuple[Topic, Gathered]]) -> None:
+        for topic, gathered in complete:
+            self._report.write(topic, gathered, len(self.members))
+
+    def _write_rest(self) -> None:
+        self._write((topic, gathered) for topic, tally in self._tallies.items() for gathered in tally.rest())
+
     # -- when a rank is missing ------------------------------------------------------------------------------------
+
+    def _patience(self) -> float:
+        """A round is not over: seconds until the next look. One that is late is a gap."""
+        assert self._rounds is not None
+        now = time.monotonic()
+        taken = now - self._rounds.began
+        if self._report.gap is None and taken > self._plan.deadline:
+            left = f"; finished: {', '.join(map(str, sorted(self._gone)[:8]))}" if self._gone else ""
+            self._mark(f"not all ranks came within {self._plan.deadline:g} s{left}")
+        least, most = (20e-6, 0.002) if self._plan.sync else (0.001, 0.02)
+        return max(least, min(0.1 * min(taken, now - self._asked), most))
+
+    def _wait_a_little(self) -> None:
+        if self._stopped:
+            raise _Later("the run has ended")
+        time.sleep(self._patience())
 
     def _break(self, reason: str) -> None:
         """The group is gone: what waits is given up, and the gap is marked."""
         if self._root and self._closing:
-            for gathered in self._tally.rest():
-                self._report.write(gathered, len(self._inboxes))
+            self._write_rest()
             self._drained.set()
         elif not self._all_gone():
             self._mark(reason)
@@ -363,38 +423,23 @@ class Reduce:
             self._shed()
 
     def _all_gone(self) -> bool:
-        return bool(self._gone) and len(self._gone) + 1 >= len(self._inboxes)
+        return bool(self._gone) and len(self._gone) + 1 >= len(self.members)
 
     def _mark(self, reason: str) -> None:
-        first = self._newest if self._plan.sync else self._tally.oldest(self._newest)
+        first = self._newest if self._plan.sync else self._tallies[Topic.TRAIN].oldest(self._newest)
         self._report.mark(reason, first)
 
     def _shed(self) -> None:
         """What is logged while the group is not whole is not waited for; before it ever was, it is."""
         while self._formed and self._queue:
-            self._newest = self._queue.popleft().step
-
-    def _ring(self, seconds: float) -> None:
-        if seconds > 0:
-            try:
-                self._bell.get(timeout=seconds)
-            except Empty:
-                pass
+            topic, step, *_ = self._queue.popleft()
+            if topic is Topic.TRAIN:
+                self._newest = step
 
 
-class _Row(NamedTuple):
-    step: int | float
-    row: Row
-    time: int
+class _Later(Exception):
+    """A round is not over yet, and is not waited for."""
 
 
-class _Round(NamedTuple):
-    """A round that has begun."""
-
-    finish: Finish
-    agree: bool  # whether everyone hears everyone
-    began: float
-
-
-class _Stopped(Exception):
-    """The run has ended."""
+def _not_now() -> None:
+    raise _Later

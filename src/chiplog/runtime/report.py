@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from chiplog.core import notes
+from chiplog.core.intake import pieces
+from chiplog.core.media import Media
 from chiplog.core.protocols import Finding
-from chiplog.core.records import Row
+from chiplog.core.records import Eval, Event, Record, Row
+from chiplog.metrics.pool import pool
 from chiplog.metrics.skew import Skew
 from chiplog.metrics.stats import Values, across
-from chiplog.metrics.tally import Gathered
+from chiplog.metrics.tally import Gathered, Topic
 from chiplog.runtime.plan import Plan
 
 REMEMBERED = 10_000  # steps whose statistics have been given to a caller
@@ -26,6 +30,12 @@ class Book(Protocol):
 
     def event(self, name: str, /, step: int | float | None = None, **data: Any) -> None: ...
 
+    def write(self, kind: type[Record], /, **fields: Any) -> Record | None: ...
+
+    def on_record(self, call: Callable[[Record], object]) -> None: ...
+
+    def on_media(self, call: Callable[[str, Media, int | float], object]) -> None: ...
+
 
 class Report:
     """Writes into a run; what people are told, the main rank alone tells them."""
@@ -37,10 +47,26 @@ class Report:
         self._given: dict[int | float, set[str]] = {}
         self.book: Book | None = None
         self.gap: _Gap | None = None
+        self.writer = 0  # the thread that is writing statistics just now
 
-    def write(self, gathered: Gathered, world: int) -> None:
-        """Write the statistics of a step as a second record of it, and who held the others up."""
-        row = self.statistics(gathered, world)
+    def write(self, topic: Topic, gathered: Gathered, world: int) -> None:
+        """Write what all ranks have said of a step as a second record of it."""
+        self.writer = threading.get_ident()
+        try:
+            if topic is Topic.TRAIN:
+                self._write_step(gathered, world)
+            elif len(gathered.rows) < 2:
+                pass  # one rank alone has evaluated, as many scripts do: it has said it itself
+            elif topic is Topic.EVAL:
+                self._write_eval(gathered, world)
+            else:
+                self._write_routers(gathered)
+        finally:
+            self.writer = 0
+
+    def _write_step(self, gathered: Gathered, world: int) -> None:
+        """The statistics of a step, and who held the others up."""
+        row = self.statistics(Topic.TRAIN, gathered, world)
         self._given.pop(gathered.step, None)
         skew, finding = self._skew(gathered) if self._main else ({}, None)
         assert self.book is not None
@@ -49,23 +75,49 @@ class Report:
         if finding is not None:
             self.book.found(finding, self._skew.name, gathered.step)
 
-    def statistics(self, gathered: Gathered, world: int) -> Row:
+    def _write_eval(self, gathered: Gathered, world: int) -> None:
+        assert self.book is not None
+        for piece in pieces(self.statistics(Topic.EVAL, gathered, world)):
+            self.book.write(Eval, step=gathered.step, metrics=piece)
+
+    def _write_routers(self, gathered: Gathered) -> None:
+        """The load of the whole model, as if one process had counted it."""
+        assert self.book is not None
+        routers: dict[str, list[tuple[int, Values]]] = {}
+        for rank, rows in gathered.rows.items():
+            for one in rows:
+                routers.setdefault(one.values.names[0], []).append((rank, one.values))
+        for name, said in routers.items():
+            if len({rank for rank, _ in said}) < 2:
+                continue
+            try:
+                router = pool([values for _, values in said])
+            except ValueError as error:
+                notes.once(f"routers {name}", f"{name!r} cannot be added up over the ranks: {error}")
+                continue
+            for kind, fields in router.records(f"{name}/all"):
+                if kind is Event:
+                    self.book.event(fields["name"], gathered.step, **fields["data"])
+                else:
+                    self.book.write(kind, step=gathered.step, **fields)
+
+    def statistics(self, topic: Topic, gathered: Gathered, world: int) -> Row:
         """The statistics of a step, but for those that a caller has had already."""
         rows: dict[int, list[Values]] = {rank: [said.values for said in rows] for rank, rows in gathered.rows.items()}
-        given = self._given.get(gathered.step)
+        given = self._given.get(gathered.step) if topic is Topic.TRAIN else None
         if given:
             rows = {rank: [one for one in values if not given.issuperset(one.names)] for rank, values in rows.items()}
             rows = {rank: values for rank, values in rows.items() if values}
         if not rows:
             return {}
         found = across(rows, self._plan.extras, world=world)
-        if self._plan.sync:
+        if self._plan.sync and topic is Topic.TRAIN:
             had = self._given.setdefault(gathered.step, set())
             had.update(*(one.names for values in rows.values() for one in values))
             if len(self._given) > REMEMBERED:
                 self._given.pop(next(iter(self._given)))
         if self._main and (found.bad or self._bad):
-            self._tell_bad(found.bad, gathered)
+            self._tell_bad(found.bad, gathered, "eval/" if topic is Topic.EVAL else "")
         return found.row
 
     def mark(self, reason: str, step: int | float) -> None:
@@ -94,10 +146,11 @@ class Report:
         if self.book is not None:
             self.book.event("gap", across="ranks", reason=why, rows=rows, step=step)
 
-    def _tell_bad(self, bad: Mapping[str, list[int]], gathered: Gathered) -> None:
+    def _tell_bad(self, found: Mapping[str, list[int]], gathered: Gathered, prefix: str) -> None:
         """Name the ranks whose values are not finite; once, until they are again."""
         assert self.book is not None
-        seen = {name for rows in gathered.rows.values() for said in rows for name in said.values.names}
+        bad = {prefix + name: ranks for name, ranks in found.items()}
+        seen = {prefix + name for rows in gathered.rows.values() for said in rows for name in said.values.names}
         self._bad -= seen - bad.keys()
         for name in [name for name in bad if name not in self._bad]:
             self._bad.add(name)

@@ -3,7 +3,7 @@
 A frame is a row of doubles under a number that stands for its names; the names are sent once, when they are new. So
 ranks may log different names in any order, and a round never grows by a name.
 
-    frame = length (u32), kind (u8), body
+    frame = length (u32), kind and topic (u8, four bits each), body
     row   = names (u64), step (i64 or f64), time (i64), doubles
     chunk = used (u32), left (u32), frames...
 """
@@ -22,7 +22,7 @@ import msgspec
 
 from chiplog.core.records import Row
 from chiplog.metrics.stats import Values, is_reduced
-from chiplog.metrics.tally import Said
+from chiplog.metrics.tally import Said, Topic
 
 HEAD = struct.Struct("<II")
 _FRAME = struct.Struct("<IB")
@@ -61,7 +61,7 @@ class Outbox:
         known = self._sets.get(names)
         if known is None:
             kept = tuple(name for name in names if self._counters or is_reduced(name))
-            number = int.from_bytes(blake2b("\0".join(kept).encode("utf-8", "surrogatepass"), digest_size=8).digest())
+            number = _number(kept)
             if len(self._sets) >= _KNOWN:
                 self._sets.clear()
                 self._told.clear()
@@ -73,6 +73,10 @@ class Outbox:
             doubles = array("d", [_double(row[name]) for name in kept])
         return number, Values(kept, doubles.tobytes())
 
+    def known(self, values: Values) -> tuple[int, Values]:
+        """Doubles that are made already, with the number of their names."""
+        return _number(values.names), values
+
     def add(self, number: int, said: Said) -> None:
         names, doubles = said.values
         if not names:
@@ -82,19 +86,13 @@ class Outbox:
             text = zlib.compress(msgspec.json.encode([name.encode("utf-8", "surrogatepass") for name in names]), 1)
             self._put(_NAMES, number.to_bytes(8, "little") + text)
         kind = _WHOLE if isinstance(said.step, int) and -(2**63) <= said.step < 2**63 else _BROKEN
-        self._put(kind, _ROW[kind].pack(number, said.step, said.time) + doubles)
+        self._put(kind | said.topic << 4, _ROW[kind].pack(number, said.step, said.time) + doubles)
 
     def tell(self, facts: Mapping[str, Any]) -> None:
         self._put(_FACTS, msgspec.json.encode(facts))
 
     def leave(self) -> None:
         self._put(_BYE, b"")
-
-    def forget(self) -> None:
-        """Begin anew, with others who know nothing."""
-        self._told.clear()
-        self._waiting.clear()
-        self.left = 0
 
     def chunk(self, room: int) -> bytes:
         """The next bytes of the stream, in exactly `room` bytes."""
@@ -143,10 +141,11 @@ class Inbox:
         self._rest = data[at:]
 
     def _frame(self, kind: int, body: bytes) -> Frame | None:
+        kind, topic = kind & 15, kind >> 4
         if kind in _ROW:
             number, step, time = _ROW[kind].unpack_from(body)
             names = self._names.get(number, ())
-            return Said(step, Values(names, body[_ROW[kind].size :]), time) if names else None
+            return Said(step, Values(names, body[_ROW[kind].size :]), time, Topic(topic)) if names else None
         if kind == _NAMES:
             coded = msgspec.json.decode(zlib.decompress(body[8:]), type=tuple[bytes, ...])
             self._names[int.from_bytes(body[:8], "little")] = tuple(
@@ -154,6 +153,10 @@ class Inbox:
             )
             return None
         return Facts(msgspec.json.decode(body)) if kind == _FACTS else Bye()
+
+
+def _number(names: tuple[str, ...]) -> int:
+    return int.from_bytes(blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
 def _double(value: Any) -> float:
