@@ -23,7 +23,9 @@ pytestmark = pytest.mark.timeout(PATIENCE)
 
 RECORDS = count(2_000, 1_000_000)
 AWAY = 72 * 3600  # s
-PACE = count(60, 10)  # so many seconds pass for each that is waited: a try reads its batch from the journal, and there would be 8,640
+PACE = count(
+    60, 10
+)  # so many seconds pass for each that is waited: a try reads its batch from the journal, and there would be 8,640
 MEMORY = 16  # MiB that the outage and the delivery after it may add to what the first tries took
 
 DELIVERER = """
