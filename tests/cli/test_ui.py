@@ -33,6 +33,12 @@ def test_it_prints_its_address_and_serves(tmp_path: Path) -> None:
         assert process.stderr.read() == ""
 
 
+def test_a_directory_that_is_not_there_is_said(cli: Cli, tmp_path: Path) -> None:
+    """A slip of the pen would else be a page without runs."""
+    code, _, err = cli("ui", tmp_path / "rums", "--no-browser")
+    assert code == 2 and "rums" in err and "chiplog.init(dir=" in err
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "node17"])
 def test_others_are_let_in_only_with_a_token(cli: Cli, host: str) -> None:
     """A mistake at the door says what to do, and nothing listens."""

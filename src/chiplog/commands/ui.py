@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from chiplog.core import notes
-from chiplog.core.errors import BadSetting, MissingPackage
+from chiplog.core.errors import BadSetting, MissingPackage, RunNotFound
 
 
 def run(args: Namespace) -> int:
@@ -21,6 +21,10 @@ def run(args: Namespace) -> int:
         raise MissingPackage(f"the page needs the package {error.name!r}: pip install 'chiplog[ui]'") from None
 
     root = Path(args.runs).expanduser() if args.runs else args.root
+    if not root.is_dir():
+        if args.runs or args.export:
+            raise RunNotFound(f"there is no directory {str(root)!r}; give the one that chiplog.init(dir=...) had")
+        notes.say(f"there is no {str(root)!r} yet; runs are shown when they begin")
     if args.export:
         from chiplog.views.web.static import export
 

@@ -204,8 +204,9 @@ class Reduce:
     def tell_device(self, data: Mapping[str, Any]) -> None:
         """Take from a sample of a device what may explain that a rank is slow: its clocks, and why they are low."""
         told = {name: value for name, value in data.items() if any(word in name for word in DEVICE)}
-        mine = self._facts[self._group.rank]
-        mine["devices"] = {**mine.get("devices", {}), str(data.get("id", 0)): told}
+        mine, which = self._facts[self._group.rank], str(data.get("id", 0))
+        devices = mine.get("devices", {})
+        mine["devices"] = {**devices, which: {**devices.get(which, {}), **told}}  # not every sample says everything
 
     def forked(self) -> None:
         self._stopped = True
