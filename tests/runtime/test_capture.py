@@ -313,6 +313,7 @@ def test_many_threads_lose_nothing(streams: Streams) -> None:
         assert [line for line in kept if line.startswith(f"{name}:")] == [f"{name}:{at}" for at in range(200)]
 
 
+@pytest.mark.filterwarnings("ignore")  # of JAX, if another test of this process has imported it
 @listening
 def test_a_forked_child_passes_through(streams: Streams) -> None:
     """What it prints belongs to no run."""

@@ -15,7 +15,8 @@ from chiplog.sinks.script import project
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of MLflow's own imports
-    from chiplog.sinks.mlflow import EXPERIMENT, located, made, open_sink, variables
+    from chiplog.sinks.mlflow import EXPERIMENT, made, open_sink
+    from chiplog.sinks.mlflow_login import located, variables
     from chiplog.sinks.parcel import Parcel, pack, safe, settle, whole
 
 SECOND = 1_000_000_000

@@ -83,15 +83,15 @@ class Aim:
 
     def _track(self, run: Run, record: AnyRecord) -> None:
         """What `run.track` does, with the time of the record instead of now."""
-        time, step = record.time / 1e9, whole(getattr(record, "step", None))
+        time = record.time / 1e9
         try:
             if isinstance(record, Alert):  # by its time, so that none takes the place of another
                 run._tracker._track(message(record), time, MESSAGES, record.time)
             elif isinstance(record, (Text, Histogram, File)):
                 if (shown := medium(record, self._identity.dir)) is not None:
-                    run._tracker._track(shown, time, utf8(record.name), step)
+                    run._tracker._track(shown, time, utf8(record.name), whole(record.step))
             elif row := numbers(outward(record)):
-                run._tracker._track(row, time, step=step)
+                run._tracker._track(row, time, step=whole(getattr(record, "step", None)))
         except (TypeError, ValueError, SyntaxError) as error:  # a picture that is none, a name that was another kind
             raise Rejected(f"{type(error).__name__}: {error}") from error
 
