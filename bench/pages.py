@@ -210,6 +210,7 @@ def page_live() -> Iterator[Figure]:
     """A run at 100 steps/s × 20 series: the age of the newest point when it is drawn; then an hour of it, sped up."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "runs"
+        root.mkdir()
         with served(root, Path(folder) / "cache") as address:
             writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(root), "100", "1500"])
             while _count(address) < 1:
