@@ -46,6 +46,7 @@ run.finish()
 @contextmanager
 def served(root: Path, cache: Path) -> Iterator[str]:
     """The address of a server in a process of its own."""
+    root.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "chiplog", "ui", str(root), "--no-browser"]
     environ = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as process:
@@ -210,7 +211,6 @@ def page_live() -> Iterator[Figure]:
     """A run at 100 steps/s × 20 series: the age of the newest point when it is drawn; then an hour of it, sped up."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "runs"
-        root.mkdir()
         with served(root, Path(folder) / "cache") as address:
             writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(root), "100", "1500"])
             while _count(address) < 1:
