@@ -23,7 +23,7 @@ from chiplog.core.protocols import Probe, Rule, Sink, Stage, Times
 from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
-from chiplog.runtime import compaction, exits, introduction, metering
+from chiplog.runtime import exits, introduction, metering
 from chiplog.runtime import ranks as ranks_
 from chiplog.store import baselines, disks, journal, layout, manifest, process
 from chiplog.version import VERSION
@@ -480,8 +480,14 @@ def _open(
     keeper.add(made.chores.tend)
     keeper.start()
     if chosen.compact and identity.rank == 0:
-        made.at_finish(lambda: compaction.compact_beside(path, os.environ) if pages.settled else None)
+        made.at_finish(lambda: _compact(path) if pages.settled else None)
     if chosen.on_signal == "flush":
         exits.flush_on_signal(made)
     exits.finish_at_exit(made)
     return made
+
+
+def _compact(path: Path) -> None:
+    from chiplog.runtime.compaction import compact_beside
+
+    compact_beside(path, os.environ)
