@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from _queue import Empty, SimpleQueue  # what `queue` offers under the same names, without the rest of it
 from collections.abc import Callable
 
 from chiplog.core import notes
+from chiplog.core.bell import Bell
 
 Chore = Callable[[], float]  # does a little work; returns in how many seconds it wants to be called again
 
@@ -17,7 +17,7 @@ class Keeper:
 
     def __init__(self, name: str) -> None:
         self._chores: list[Chore] = []
-        self._bell: SimpleQueue[None] = SimpleQueue()  # its `put` may be called from signal handlers and finalizers
+        self._bell = Bell()
         self._stop = False
         self._last: list[Callable[[], object]] = []
         self._thread = threading.Thread(target=self._loop, name=f"chiplog-{name}", daemon=True)
@@ -30,8 +30,7 @@ class Keeper:
 
     def wake(self) -> None:
         """Call all chores now instead of when they are due; safe from anywhere."""
-        if self._bell.empty():
-            self._bell.put(None)
+        self._bell.ring()
 
     def stop(self, timeout: float, last: Callable[[], object]) -> bool:
         """Ask the thread to end with a last call; true when it has."""
@@ -60,16 +59,8 @@ class Keeper:
             for chore in list(self._chores):
                 if woken or due.get(chore, 0.0) <= now:
                     due[chore] = time.monotonic() + self._call(chore)
-            woken = self._ring(max(0.01, min(due.values(), default=1.0) - time.monotonic()))
+            woken = self._bell.wait(max(0.01, min(due.values(), default=1.0) - time.monotonic()))
         self.end()
-
-    def _ring(self, seconds: float) -> bool:
-        """Sleep; true when woken before the time."""
-        try:
-            self._bell.get(timeout=seconds)
-        except Empty:
-            return False
-        return True
 
     def _call(self, chore: Chore) -> float:
         try:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-from _queue import Empty, SimpleQueue
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from chiplog.core import forks, notes
+from chiplog.core.bell import Bell
 from chiplog.core.media import Media
 from chiplog.core.records import Eval, Record, Row, Step
 from chiplog.metrics.moe import Router
@@ -51,7 +51,7 @@ class Reduce:
         self._hears = self._root or plan.everyone
         # (topic, step, what was said, wall-clock nanoseconds)
         self._queue: deque[tuple[Topic, int | float, Any, int]] = deque(maxlen=QUEUE)
-        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._bell = Bell()
         self._lock = threading.Lock()  # who is in a round: the thread, or a caller who waits for it
         self._holder = 0
         self._facts: dict[int, dict[str, Any]] = {group.rank: dict(facts)}
@@ -112,7 +112,7 @@ class Reduce:
     def _send(self) -> None:
         """Begin a round here and now, where none is under way: rank 0 may wait for it. It completes by itself."""
         if not self._lock.acquire(blocking=False):
-            self._wake()
+            self._bell.ring()
             return
         self._holder = threading.get_ident()
         alone = False
@@ -131,7 +131,7 @@ class Reduce:
             self._holder = 0
             self._lock.release()
         if not alone:
-            self._wake()
+            self._bell.ring()
 
     def _ask(self, row: Row, step: int | float) -> Row:
         """The row with the statistics of its step: the rounds that takes are done here and now."""
@@ -162,10 +162,6 @@ class Reduce:
         while len(self._queue) > AHEAD and self._rounds is not None and time.monotonic() < until:
             time.sleep(0.0005)
 
-    def _wake(self) -> None:
-        if self._bell.empty():
-            self._bell.put(None)
-
     def start(self, book: Book) -> None:
         """Begin; synchronously, wait until the group is whole, but not for longer than the deadline."""
         self._report.book = book
@@ -181,7 +177,7 @@ class Reduce:
     def close(self, timeout: float = 5.0) -> None:
         """Send what is left and wait for what the others have to say, but no longer than that."""
         self._closing = True
-        self._wake()
+        self._bell.ring()
         if self._thread.is_alive():
             self._drained.wait(timeout if self._formed else min(timeout, UNFORMED))
         if self._root:
@@ -214,14 +210,14 @@ class Reduce:
     def _leave(self) -> None:
         """At the end of the process: stay a moment for rank 0, which needs all ranks to hear one of them."""
         self._leaving = True
-        self._wake()
+        self._bell.ring()
         if not self._root and self._thread.is_alive() and self._rounds is not None:
             self._apart.wait(LINGER)
         self._stop()
 
     def _stop(self) -> None:
         self._stopped = True
-        self._wake()
+        self._bell.ring()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(1.0)
         atexit.unregister(self._leave)
@@ -235,10 +231,7 @@ class Reduce:
                 pause = self._work()
                 self._holder = 0
             if pause > 0:
-                try:
-                    self._bell.get(timeout=pause)
-                except Empty:
-                    pass
+                self._bell.wait(pause)
         if self._closing:  # what was not completed in time is worth writing too
             self._write_rest()
         self._drained.set()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from _queue import Empty, SimpleQueue
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from operator import call
@@ -19,6 +18,7 @@ from time import monotonic_ns
 from typing import Any
 
 from chiplog.core import forks, notes
+from chiplog.core.bell import Bell
 from chiplog.core.tracer import UNFINISHED, Work
 
 MOST = 10_000  # works that may be under way; a device further behind than that has stopped
@@ -40,7 +40,8 @@ class Watch:
         self._lengths: dict[tuple[str, str], int] = {}  # of the last work of a name on a device
         self._cost = 0  # ns of CPU that a look takes
         self._saved = SAVED  # ns of CPU that may be taken now
-        self._bell: SimpleQueue[bool] = SimpleQueue()
+        self._bell = Bell()
+        self._over = False  # nothing more is expected
         self._thread: threading.Thread | None = None
         self._lock = threading.RLock()  # an RLock: a signal handler may trace, too
         forks.watch(self)
@@ -69,10 +70,10 @@ class Watch:
         with self._lock:
             self._works[id(work)] = work
             self._queues.setdefault(_queue(work), {})[id(work)] = work
+        self._over = False
         if self._thread is None:
             self._start(None)
-        if self._bell.empty():
-            self._bell.put(True)
+        self._bell.ring()
 
     def settle(self, timeout: float) -> None:
         """Wait until nothing is under way; what still is then is given up."""
@@ -81,8 +82,8 @@ class Watch:
             time.sleep(0.001)
         for work in list(self._works.values()):
             self._land(work, UNFINISHED)
-        if self._thread is not None:
-            self._bell.put(False)
+        self._over = True
+        self._bell.ring()
 
     def tend(self) -> None:
         """Give up what is overdue; and the thread, when it waits inside something that cannot be asked."""
@@ -95,7 +96,7 @@ class Watch:
             self._start(self._thread)
 
     def forked(self) -> None:
-        self._works, self._queues, self._bell, self._thread = {}, {}, SimpleQueue(), None
+        self._works, self._queues, self._bell, self._thread = {}, {}, Bell(), None
         self._lock = threading.RLock()
 
     def _start(self, instead: threading.Thread | None) -> None:
@@ -108,14 +109,11 @@ class Watch:
         me = threading.current_thread()
         spent, now = time.thread_time_ns(), monotonic_ns()
         while self._thread is me:
-            try:
-                told = self._bell.get(timeout=self._pause())
-            except Empty:
-                told = False
+            rung = self._bell.wait(self._pause())
             if self._thread is not me:
-                self._bell.put(told)  # it was meant for the one that came instead
+                self._bell.ring()  # it was meant for the one that came instead
                 break
-            if not told and not self._works:
+            if not self._works and (self._over or not rung):
                 break
             works = self._nearest()
             for work in works:
