@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,6 +38,7 @@ class Chores:
     ) -> None:
         self._write, self._write_row = write, write_row
         self._clock, self._tracer, self._rules, self._intake = clock, tracer, rules, intake
+        self._fetching = threading.Lock()
         self._waiting, self._memory, self._remember = waiting, memory, remember
         self._times: Times | None = None
         self._remembered = 0.0
@@ -94,9 +96,14 @@ class Chores:
         """Write the rows whose values have arrived; seconds until the next look."""
         if not self._waiting:
             return SPANS_EVERY
-        for step, arrived in self._waiting.ready():
-            if row := self._intake.sort(arrived, step):
-                self._write_row(row, step)
+        if not self._fetching.acquire(blocking=False):  # the keeper and the end of a run: one of them keeps the order
+            return POLL_DEVICE
+        try:
+            for step, arrived in self._waiting.ready():
+                if row := self._intake.sort(arrived, step):
+                    self._write_row(row, step)
+        finally:
+            self._fetching.release()
         return POLL_DEVICE if self.on_device else SPANS_EVERY
 
     def end_device(self, deadline: float) -> None:
