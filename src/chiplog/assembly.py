@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from chiplog.runtime.meeting import Meeting
     from chiplog.runtime.reduce import Reduce
     from chiplog.store.reader import Stored
-
-T = TypeVar("T")
 
 
 def init(

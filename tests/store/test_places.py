@@ -51,7 +51,7 @@ def test_reading_a_part_does_not_import_pandas(tmp_path: Path) -> None:
         parts.compact(run, segment)
     code = (
         "import sys, chiplog\nstored = chiplog.read(sys.argv[1])\nstored.places('train/loss'); stored.series('train/lr').times\n"
-        "list(stored.records('eval')); print('pandas' in sys.modules)"
+        "list(stored.records('eval')); stored.spans().table(); print('pandas' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(run)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

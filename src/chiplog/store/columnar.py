@@ -75,32 +75,34 @@ class Columns:
         """Take the Arrow table of a part."""
         if not table.num_rows:
             return
+        from chiplog.store.arrow import numbers, truths  # where there is a part there is Arrow, and only there
+
         found = {name: table.column(name).combine_chunks() for name in table.column_names}
         names, threads = found["name"].dictionary_encode(), found["thread"].dictionary_encode()
         kinds = found.get("kind")  # older parts have none
         labels = threads.dictionary.to_pylist()
         if kinds is None:
-            lane = _codes(self.lanes, [(label, "") for label in labels])[_numbers(threads.indices)]
+            lane = _codes(self.lanes, [(label, "") for label in labels])[numbers(threads.indices)]
         else:
-            coded = kinds.fill_null("").dictionary_encode()
-            said = coded.dictionary.to_pylist()
+            coded = kinds.dictionary_encode()
+            said = [*coded.dictionary.to_pylist(), ""]
             pairs = [(label, kind) for label in labels for kind in said]
-            used = _numbers(threads.indices) * len(said) + _numbers(coded.indices)
+            used = numbers(threads.indices).astype(np.int64) * len(said) + numbers(coded.indices, missing=len(said) - 1)
             present, place = np.unique(used, return_inverse=True)
             lane = _codes(self.lanes, [pairs[at] for at in present.tolist()])[place]
         for column, into in (("tags", self.tags), ("error", self.errors)):
             if column in found:
-                for at in np.flatnonzero(found[column].is_valid().to_numpy(zero_copy_only=False)).tolist():
+                for at in np.flatnonzero(truths(found[column].is_valid())).tolist():
                     into[self.rows + at] = found[column][at].as_py()
-        steps = found["step"].cast("float64").fill_null(np.nan).to_numpy(zero_copy_only=False)
+        steps = numbers(found["step"].cast("float64"), missing=np.nan)
         self._append(
             (rank, attempt),
-            name=_codes(self.names, names.dictionary.to_pylist())[_numbers(names.indices)],
+            name=_codes(self.names, names.dictionary.to_pylist())[numbers(names.indices)],
             lane=lane,
-            **{one: _numbers(found[one]) for one in ("id", "parent", "start", "duration")},
+            **{one: numbers(found[one]) for one in ("id", "parent", "start", "duration")},
             step=steps,
             whole_step=np.full(len(steps), str(found["step"].type).startswith("int")) & (steps == steps),
-            failed=found["failed"].to_numpy(zero_copy_only=False).astype(bool),
+            failed=truths(found["failed"]),
         )
 
     def column(self, name: str) -> npt.NDArray[Any]:
@@ -412,10 +414,6 @@ def _within(codes: Ints, names: Sequence[str]) -> bool:
 def _codes(known: dict[Any, int], found: Iterable[Any]) -> Ints:
     """The codes of names, new ones given to those that have none."""
     return np.array([known.setdefault(one, len(known)) for one in found], np.int64)
-
-
-def _numbers(column: Any) -> Ints:
-    return column.to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
 
 
 def _first_seen(codes: npt.NDArray[Any]) -> list[int]:

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from chiplog.core import records
 from chiplog.core.files import make_dir
 from chiplog.core.records import AnyRecord
-from chiplog.store import layout, lines
+from chiplog.store import arrow, layout, lines
 from chiplog.store.columns import EMPTY, Column, Columns, Floats, Ints, Steps, from_text, take
 from chiplog.store.layout import Segment
 from chiplog.store.spans import Span, expand
@@ -123,12 +123,16 @@ class Part:
         exact: dict[int, str] = {}
         if texts.null_count < len(texts):
             exact = {at: text for at, text in enumerate(texts.to_pylist()) if text is not None}
-        return Column(_numbers(table["step"]), _numbers(table["seq"]), _numbers(table["value"]), exact)
+        return Column(arrow.numbers(table["step"]), arrow.numbers(table["seq"]), arrow.numbers(table["value"]), exact)
 
     def places(self, name: str) -> tuple[Steps, Floats]:
         """The steps and values of a series by step: less to read than its column, and all that a curve needs."""
         table = self._rows_of(name, ["step", "value"], use_threads=False)  # whoever draws many reads them side by side
-        return (EMPTY.steps, EMPTY.values) if table is None else (_numbers(table["step"]), _numbers(table["value"]))
+        return (
+            (EMPTY.steps, EMPTY.values)
+            if table is None
+            else (arrow.numbers(table["step"]), arrow.numbers(table["value"]))
+        )
 
     def _rows_of(self, name: str, columns: list[str], *, use_threads: bool = True) -> pa.Table | None:
         """The points of a series; names that share a row group stand in it in the order they have in `about`."""
@@ -167,7 +171,7 @@ class Part:
         """(seqs, times) of all records, by seq."""
         with self._reading():
             table = self._open("clock").read()
-        return _numbers(table["seq"]), _numbers(table["time"])
+        return arrow.numbers(table["seq"]), arrow.numbers(table["time"])
 
     def rows(self, *kinds: str) -> list[AnyRecord]:
         """The records that are no steps and no spans: all of them, or those of some kinds."""
@@ -179,7 +183,7 @@ class Part:
                     continue
                 table = file.read_row_group(group, columns=["kind", "record"])
                 if kinds:
-                    table = table.filter(reduce(pc.or_, (pc.equal(table["kind"], _text(kind)) for kind in kinds)))
+                    table = table.filter(reduce(pc.or_, (pc.equal(table["kind"], arrow.text(kind)) for kind in kinds)))
                 found += [records.decode(line.encode()) for line in table["record"].to_pylist()]
         return sorted(found, key=lambda record: record.seq)
 
@@ -252,24 +256,6 @@ def _may_hold(group: pq.RowGroupMetaData, kinds: Sequence[str]) -> bool:
         return True
     said = group.column(_ROWS.get_field_index("kind")).statistics
     return said is None or not said.has_min_max or any(said.min <= kind <= said.max for kind in kinds)
-
-
-def _numbers(column: pa.ChunkedArray) -> Any:
-    """A column without nulls as numpy sees it. Arrow's own way would import pandas, which takes half a second."""
-    kind = np.float64 if pa.types.is_floating(column.type) else np.int64
-    if column.null_count:
-        raise ValueError("a number is missing")
-    found = [
-        np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * 8) for chunk in column.chunks if len(chunk)
-    ]
-    return found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, kind)
-
-
-def _text(text: str) -> pa.StringScalar:
-    """A text as Arrow compares it, made without pandas too."""
-    data = text.encode("utf-8", "surrogatepass")
-    ends = np.array([0, len(data)], np.int32)
-    return pa.StringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(data))[0]
 
 
 def load(run: Path, segment: Segment) -> Part | None:
