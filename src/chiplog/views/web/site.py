@@ -224,10 +224,10 @@ class Site:
         return Response(200, b"".join(perfetto.packets(stored)), (*headers, *_PRIVATE))
 
     def _console(self, request: Request) -> Response:
-        from chiplog.views.web import printed
+        from chiplog.views.web import console
 
         _, _, folio = self._run(request.query.get("run", ""))
-        return _json(printed.since(folio, _whole(request, "since")))
+        return _json(console.since(folio, _whole(request, "since")))
 
     async def _file(self, request: Request) -> Response:
         from chiplog.views.web import answers

@@ -17,7 +17,7 @@ from chiplog.store.catalog import Catalog, Entry
 from chiplog.store.reader import Stored
 from chiplog.views import curves
 from chiplog.views.folio import Folio
-from chiplog.views.web import answers, page, plain, printed
+from chiplog.views.web import answers, console, page, plain
 
 BUCKETS = 2000
 SAMPLES = 1000  # rows of a table that are taken along, the newest
@@ -89,7 +89,7 @@ def _run(path: Path, entry: Entry) -> dict[str, Any]:
         "ranks": ranks,
         "trace": answers.trace(stored.spans()) if about["spans"] else None,
         "goodput": answers.goodput(stored),
-        "console": printed.since(folio, 0),
+        "console": console.since(folio, 0),
     }
 
 
