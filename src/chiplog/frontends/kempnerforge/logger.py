@@ -36,13 +36,10 @@ def format_metrics(step: int, metrics: Mapping[str, Any]) -> str:
 
 def line(step: int, pairs: Iterable[tuple[str, str]]) -> str:
     """A step and its values, in colour on a terminal."""
-    colour = _is_coloured(sys.stdout)
-
-    def put(text: str, style: str) -> str:
-        return paint(text, style) if colour else text
-
-    cells = (f"{put(name, CYAN)}={put(value, BOLD)}" for name, value in pairs)
-    return f"{put(f'[step {step}]', DIM)} {' | '.join(cells)}"
+    if not _is_coloured(sys.stdout):
+        return f"[step {step}] " + " | ".join([f"{name}={value}" for name, value in pairs])
+    cells = [f"{paint(name, CYAN)}={paint(value, BOLD)}" for name, value in pairs]
+    return f"{paint(f'[step {step}]', DIM)} {' | '.join(cells)}"
 
 
 def format_number(value: Any) -> str:

@@ -20,10 +20,6 @@ from chiplog.runtime import ranks
 
 __all__ = ["MetricsTracker", "StepMetrics", "TensorBoardBackend", "WandBBackend"]
 
-REPORTED = {
-    "train": ("loss", "grad_norm", "lr", "tokens_per_sec", "mfu", "step_time_sec"),
-    "gpu": ("allocated_gb", "peak_gb", "reserved_gb", "mem_utilization"),
-}
 SMOOTHED = ("loss", "tokens_per_sec", "mfu", "step_time")
 
 _logger = get_logger("metrics.tracker")
@@ -155,8 +151,21 @@ class MetricsTracker:
             return 0
 
     def _row(self, metrics: StepMetrics) -> dict[str, float]:
-        row = {f"{group}/{name}": getattr(metrics, name) for group, names in REPORTED.items() for name in names}
-        return row | {f"smoothed/{name}": value for name, value in self._smoothed.items()}
+        row = {
+            "train/loss": metrics.loss,
+            "train/grad_norm": metrics.grad_norm,
+            "train/lr": metrics.lr,
+            "train/tokens_per_sec": metrics.tokens_per_sec,
+            "train/mfu": metrics.mfu,
+            "train/step_time_sec": metrics.step_time_sec,
+            "gpu/allocated_gb": metrics.allocated_gb,
+            "gpu/peak_gb": metrics.peak_gb,
+            "gpu/reserved_gb": metrics.reserved_gb,
+            "gpu/mem_utilization": metrics.mem_utilization,
+        }
+        for name, value in self._smoothed.items():
+            row[f"smoothed/{name}"] = value
+        return row
 
     def _report(self, metrics: Mapping[str, Any], step: int) -> None:
         if self._outlet is None:
