@@ -16,6 +16,7 @@ import pytest
 
 import chiplog
 from chiplog.core import records
+from tests.faults.harness import wait_for
 from tests.runtime.slurm import free_port, slurm
 
 SCRIPT = str(Path(__file__).parent / "launched.py")
@@ -62,16 +63,22 @@ def test_torchrun(tmp_path: Path) -> None:
     check_statistics(told(tmp_path, 2))
 
 
+APART = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # else its own gloo looks for the ranks before
+
+
+def elastic(*options: str, port: int, words: Sequence[str]) -> list[str]:
+    """torchrun, which starts ranks again."""
+    return [sys.executable, "-m", "torch.distributed.run", *options, "--monitor-interval=0.1", "--rdzv-backend=c10d",
+            f"--rdzv-endpoint=127.0.0.1:{port}", str(Path(SCRIPT).parent / "elastic.py"), *words]  # fmt: skip
+
+
 @pytest.mark.timeout(300)
 def test_torchrun_starts_again(tmp_path: Path) -> None:
     """A worker dies at step 12, and torchrun starts both anew, from the checkpoint of step 10.
 
     They are two launches of one run: the view has the newer one from its first step on, on both ranks.
     """
-    start([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1",
-           "--monitor-interval=0.1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}",
-           str(Path(SCRIPT).parent / "elastic.py"), str(tmp_path)],
-          TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # fmt: skip  # else its own gloo looks for the ranks before
+    start(elastic("--nproc-per-node=2", "--max-restarts=1", port=free_port(), words=(str(tmp_path), "dies")), **APART)
     stored = chiplog.read(tmp_path / "p" / "job7")
     matrix = stored.series("x").by_rank()
     older = [[10.0 * step + rank for rank in range(2)] for step in range(10)]
@@ -82,6 +89,44 @@ def test_torchrun_starts_again(tmp_path: Path) -> None:
     mean = stored.series("x/mean")
     again = [(step, value) for step, value in zip(mean.steps.tolist(), mean.values.tolist(), strict=True) if step >= 10]
     assert again == [(step, 100_000.5 + 10 * step) for step in range(10, 20)]
+    assert stored.state == "finished"
+
+
+@pytest.mark.timeout(300)
+def test_torchrun_goes_on_with_more_ranks(tmp_path: Path) -> None:
+    """A third node joins two: torchrun ends their ranks and starts three, which it does not count as a restart."""
+    port, options = (
+        free_port(),
+        ("--nnodes=2:3", "--nproc-per-node=1", "--rdzv-id=job", "--rdzv-conf=last_call_timeout=2"),
+    )
+    words = elastic(*options, port=port, words=(str(tmp_path), "grows"))
+    nodes: list[subprocess.Popen[str]] = []
+    try:
+        for number in range(3):
+            if number == 2:
+                wait_for((tmp_path / "checkpoint").exists, 120, "two ranks that train")
+            nodes.append(
+                subprocess.Popen(
+                    words, env={**CLEAN, **APART}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                )
+            )
+        said = [node.communicate(timeout=150)[0] for node in nodes]
+        assert [node.returncode for node in nodes] == [0, 0, 0], said
+    finally:
+        for node in nodes:
+            node.terminate()
+    stored = chiplog.read(tmp_path / "p" / "job7")
+    matrix = stored.series("x").by_rank()
+    (grown,) = np.flatnonzero(np.diff(np.isnan(matrix.values[:, 2]))) + 1
+    assert grown % 10 == 0 and matrix.steps.tolist() == list(range(grown + 21))
+    assert matrix.values[:grown, :2].tolist() == [
+        [2e5 + 10 * step + rank for rank in range(2)] for step in range(grown)
+    ]
+    assert matrix.values[grown:].tolist() == [
+        [3e5 + 10 * step + rank for rank in range(3)] for step in range(grown, grown + 21)
+    ]
+    mean = stored.series("x/mean")
+    assert mean.values[mean.steps >= grown].tolist() == [3e5 + 10 * step + 1 for step in range(grown, grown + 21)]
     assert stored.state == "finished"
 
 

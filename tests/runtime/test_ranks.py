@@ -42,6 +42,11 @@ def test_the_local_rank_and_the_host_are_known() -> None:
         ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "SLURM_RESTART_COUNT": "1"}, "7-2-1"),
         ({"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "a", "MASTER_PORT": "5"}, None),
         ({"TORCHELASTIC_RUN_ID": "abc", "TORCHELASTIC_RESTART_COUNT": "3"}, "abc-3"),
+        (
+            {"TORCHELASTIC_RUN_ID": "abc", "TORCHELASTIC_RESTART_COUNT": "0", "WORLD_SIZE": "3", "MASTER_PORT": "5"},
+            "abc-0-3-5",
+        ),
+        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "WORLD_SIZE": "3", "MASTER_PORT": "5"}, "7-0"),
     ],
 )
 def test_a_launch_is_what_all_its_processes_share(environ: dict[str, str], expected: str | None) -> None:

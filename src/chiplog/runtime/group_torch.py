@@ -36,8 +36,9 @@ class TorchGroup:
         self._group: Any = None
         self._store: Any = None
         try:
-            # torchrun may keep the store over its restarts, with what the ranks before have left in it
-            self._store = own_store(f"chiplog/{restarts}/{_count}", seconds)
+            # torchrun may keep the store over its restarts, with what the ranks before have left in it; and it counts
+            # none when nodes come or go
+            self._store = own_store(f"chiplog/{restarts}/{self.world}/{_count}", seconds)
         except Exception:  # another torch: its private names are others
             self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
             self._members = list(range(self.world))

@@ -20,6 +20,7 @@ _VARIABLES = (
 )
 _JOBS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 _STARTS = ("SLURM_STEP_ID", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
+_MET = ("WORLD_SIZE", "MASTER_PORT")  # torchrun counts no restart when nodes come or go; then others meet, elsewhere
 
 
 class Ranks(NamedTuple):
@@ -48,7 +49,8 @@ def job_id(environ: Mapping[str, str]) -> str | None:
 def launch_id(environ: Mapping[str, str]) -> str | None:
     """What all processes of one start share and no other start has: the job, its step and its restarts."""
     job = job_id(environ)
-    return job and "-".join((job, *(environ[name] for name in _STARTS if environ.get(name))))
+    starts = (*_STARTS, *_MET) if "TORCHELASTIC_RESTART_COUNT" in environ else _STARTS
+    return job and "-".join((job, *(environ[name] for name in starts if environ.get(name))))
 
 
 def _from_torch() -> tuple[int, int] | None:
