@@ -105,7 +105,7 @@ def test_damage_costs_the_lines_of_its_record(tmp_path: Path, monkeypatch: pytes
 
 def test_last_values_are_found_behind_much_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of runs looks at the end of a journal, where a talkative run has only words."""
-    from chiplog.store.reader import last_values
+    from chiplog.store.state import last_values
 
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     run = chiplog.init("p", dir=tmp_path, sinks="none", capture=True, compact=False)

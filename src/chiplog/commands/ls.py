@@ -5,19 +5,16 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from chiplog.commands.screen import STATES
-from chiplog.core import records
-from chiplog.store import index, layout, lines, state
-from chiplog.store.reader import Stored, last_values
+from chiplog.store import index, layout, state
+from chiplog.store.reader import Stored
 from chiplog.views import units
 from chiplog.views.table import Cell, table
 
-NEAR = 4 << 10  # bytes from the end of a journal that mostly have the last step and its loss
 LOSSES = ("train/loss", "loss", "eval/loss")  # the first of these that there is
 
 HEAD = ("project", "id", "name", "state", "started", "ran", "step", "loss")
@@ -68,7 +65,7 @@ def _look(stored: Stored, now: int) -> Line:
     doing = state.judge(attempts)
     seconds = sum(ran(attempt, now) for attempt in attempts)
     started = next((attempt.start.time for attempt in attempts if attempt.start), stored.created)
-    values = _values(stored.path, segments)
+    values = state.last_values(stored.path, lambda found: "step" in found and pick_loss(found) is not None)
     return Line(
         stored.project, stored.id, stored.name, doing, started, seconds,
         values.get("step"), pick_loss(values), str(stored.path),
@@ -89,25 +86,6 @@ def pick_loss(values: Mapping[str, Any]) -> int | float | None:
     name = next((name for name in (*LOSSES, *others) if name in values), None)
     value = values[name] if name is not None else None
     return value if isinstance(value, (int, float)) else None
-
-
-def _values(path: Path, segments: list[layout.Segment]) -> Mapping[str, Any]:
-    """The last values; a few lines from the end mostly have them, and more is read only if not."""
-    main = [segment for segment in segments if segment.rank == segments[0].rank][-1:]
-    for segment in main:
-        file = path / layout.JOURNAL / segment.filename
-        try:
-            scanner = lines.Scanner(file, max(0, file.stat().st_size - NEAR))
-        except OSError:
-            break
-        found: dict[str, Any] = {}
-        for record in scanner.read():
-            if isinstance(record, (records.Step, records.Eval)):
-                found.update(records.points(record))
-                found["step"] = record.step
-        if "step" in found and pick_loss(found) is not None:
-            return found
-    return last_values(path)
 
 
 def _row(line: Line, now: int) -> list[str | Cell]:

@@ -6,9 +6,9 @@ import numpy as np
 
 from chiplog.commands.screen import STATES, Screen
 from chiplog.core.notes import clean
-from chiplog.store.reader import Stored, last_values
+from chiplog.store.reader import Stored
 from chiplog.store.series import ByRank
-from chiplog.store.state import AttemptState
+from chiplog.store.state import AttemptState, last_values
 from chiplog.views import units
 from chiplog.views.heatmap import distances, heatmap
 from chiplog.views.table import Cell, paint, table

@@ -18,7 +18,7 @@ import msgspec
 
 from chiplog.core.files import make_dir
 from chiplog.store import layout, manifest, state
-from chiplog.store.reader import last_values
+from chiplog.store.state import last_values
 
 LONGEST = 300  # characters of a text in a list
 MOST = 300  # settings or values of a run in a list

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from chiplog.core.records import AnyRecord, Console
 from chiplog.store import layout
 from chiplog.store.layout import Segment
-from chiplog.store.lines import Scanner
+from chiplog.store.lines import endings
 
 NEAR = 512 << 10  # bytes before the end of a journal in which the last lines are sought first
 
@@ -87,7 +87,8 @@ def _of_rank(
     for segment in reversed(segments):
         if last is not None and count > last:
             break
-        records = [] if last is None or batches else _near_end(path, segment)
+        near = () if last is None or batches else endings(path / layout.JOURNAL / segment.filename, NEAR)
+        records = _ordered(next(iter(near), ()))
         if last is None or _ended(records) <= last:
             records = _ordered(read(segment))
         batches.append((segment, records))
@@ -101,15 +102,6 @@ def _of_rank(
 
 def _ended(records: Iterable[Console]) -> int:
     return sum(len(one.lines) - len(one.open) for one in records)
-
-
-def _near_end(path: Path, segment: Segment) -> list[Console]:
-    file = path / layout.JOURNAL / segment.filename
-    try:
-        size = file.stat().st_size
-    except OSError:  # compressed
-        return []
-    return _ordered(Scanner(file, max(0, size - NEAR)).read())
 
 
 def _ordered(records: Iterable[AnyRecord]) -> list[Console]:

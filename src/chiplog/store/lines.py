@@ -230,6 +230,18 @@ def _open_packed(path: Path) -> BinaryIO:
     return stream
 
 
+def endings(path: Path, *looks: int) -> Iterator[list[AnyRecord]]:
+    """What stands near the end of a journal: in so many bytes before it, then in more, up to the whole of it."""
+    try:
+        size = path.stat().st_size
+    except OSError:  # compressed, or gone
+        return
+    for look in looks:
+        yield list(Scanner(path, max(0, size - look)).read())
+        if size <= look:
+            return
+
+
 def _reason(data: bytes) -> str:
     if not data.strip(b"\0"):
         return "zeros"

@@ -7,7 +7,7 @@ journals have grown, so a `Stored` may be kept for as long as the run lives.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +20,7 @@ from chiplog.store.console import Line
 from chiplog.store.layout import Segment
 from chiplog.store.lines import Damage, Scanner
 from chiplog.store.spans import Span, Spans, expand
-from chiplog.store.state import END, AttemptState, attempts, state_of
+from chiplog.store.state import AttemptState, attempts, state_of
 from chiplog.store.tail import Tail, stream_key
 
 if TYPE_CHECKING:
@@ -378,31 +378,4 @@ def _holes(seqs: list[int]) -> list[tuple[int, int]]:
         if seq > expected:
             found.append((expected, seq - 1))
         expected = max(expected, seq + 1)
-    return found
-
-
-def last_values(path: Path) -> Mapping[str, Any]:
-    """The newest values near the end of a run's journal: for lists of many runs."""
-    found: dict[str, Any] = {}
-    newest = [segment for segment in layout.segments(path) if segment.rank == 0][-1:]
-    for segment in newest:
-        file = path / layout.JOURNAL / segment.filename
-        if not file.exists() and layout.has_part(path, segment):  # pruned
-            from chiplog.store import parts
-
-            if (part := parts.load(path, segment)) is not None:
-                found.update((name, value) for name, _, value in part.last())
-                found["step"] = part.about.last_step
-            continue
-        try:
-            size = file.stat().st_size
-        except OSError:
-            continue
-        for look in (END, 16 * END):  # much that was printed may stand behind the last values
-            for record in Scanner(file, max(0, size - look)).read():
-                found.update(records.points(record))
-                if isinstance(record, (records.Step, records.Eval)):
-                    found["step"] = record.step
-            if found or size <= look:
-                break
     return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chiplog.core import records
 from chiplog.core.errors import MissingPackage
@@ -14,7 +14,7 @@ from chiplog.store import layout, lines, process
 from chiplog.store.layout import Segment
 
 LOST = 60.0  # s without a beat
-NEAR = 4 << 10  # bytes from the end where the finish record is, if there is one and the disk was not full
+NEAR = 4 << 10  # bytes from the end that mostly have the finish record, and the last step with its loss
 END = 64 << 10  # bytes looked at from the end
 
 
@@ -58,6 +58,30 @@ def judge(main: list[AttemptState]) -> str:
     return "running" if any(one.state == "running" for one in own) else own[-1].state if own else "empty"
 
 
+def last_values(run: Path, enough: Callable[[Mapping[str, Any]], object] = bool) -> Mapping[str, Any]:
+    """The newest values of a run's first rank and their step, from as far back as it takes to have `enough` of them."""
+    segments = layout.segments(run)
+    newest = [segment for segment in segments if segment.rank == segments[0].rank][-1:]
+    found: dict[str, Any] = {}
+    for segment in newest:
+        file = run / layout.JOURNAL / segment.filename
+        if not file.exists() and layout.has_part(run, segment):  # pruned
+            from chiplog.store import parts
+
+            if (part := parts.load(run, segment)) is not None:
+                found.update((name, value) for name, _, value in part.last())
+                found["step"] = part.about.last_step
+            break
+        for near in lines.endings(file, NEAR, END, 16 * END):  # much that was printed may stand behind the last values
+            for record in near:
+                found.update(records.points(record))
+                if isinstance(record, (records.Step, records.Eval)):
+                    found["step"] = record.step
+            if enough(found):
+                break
+    return found
+
+
 def _attempt(run: Path, segments: list[Segment]) -> AttemptState:
     first, newest = segments[0], segments[-1]
     start = _beginning(lines.located(run / layout.JOURNAL / first.filename))
@@ -93,19 +117,14 @@ def _beginning(path: Path) -> records.Attempt | None:
 
 def _ending(path: Path) -> tuple[AnyRecord | None, records.Finish | None]:
     """The last record of a segment, and the finish record if there is one near the end."""
-    try:
-        size = path.stat().st_size
-    except OSError:
-        return None, None
     last, finish = None, None
-    for look in (NEAR, END, 1 << 20):
-        scanner = lines.Scanner(path, max(0, size - look))
-        for record in scanner.read():
+    for number, found in enumerate(lines.endings(path, NEAR, END, 16 * END)):
+        for record in found:
             if last is None or record.seq >= last.seq:
                 last = record
             if isinstance(record, records.Finish):
                 finish = record
-        if finish is not None or size <= look or (last is not None and look >= END):
+        if finish is not None or (last is not None and number):
             break
     return last, finish
 
