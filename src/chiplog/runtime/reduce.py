@@ -397,7 +397,7 @@ class Reduce:
             left = f"; finished: {', '.join(map(str, sorted(self._gone)[:8]))}" if self._gone else ""
             self._mark(f"not all ranks came within {self._plan.deadline:g} s{left}")
         if self._plan.sync and not self._rounds.outbox.left and threading.current_thread() is self._thread:
-            return GRACE / 2  # nobody waits: a row would ring the bell
+            return max(0.001, min(0.5 * taken, GRACE / 2))  # a row would ring the bell
         least, most = (20e-6, 0.002) if self._plan.sync else (0.001, 0.02)
         return max(least, min(0.1 * min(taken, now - self._asked), most))
 
