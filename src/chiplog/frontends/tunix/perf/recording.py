@@ -5,7 +5,6 @@ A cluster records with its run's tracer, so its spans are in the journal too; wi
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from chiplog.core.clock import Clock
 from chiplog.core.devices import labels
 from chiplog.core.errors import BadSetting
 from chiplog.core.run import Run
+from chiplog.core.spans import here
 from chiplog.core.tracer import Tracer, Watcher
 from chiplog.runtime.watch import Watch
 from chiplog.store.spans import Span, expand
@@ -151,7 +151,7 @@ class Opened:
 
     def __enter__(self) -> Opened:
         around = self._around = _innermost.get()
-        self._where = _here()
+        self._where = here()
         if around is not None and around._is(self):
             around._joined, self.span = True, around.span
             if self._tags:
@@ -216,10 +216,3 @@ def checked(devices: Any) -> list[str]:
         if not isinstance(one, str) and not any(hasattr(one, mark) for mark in ("platform", "index")):
             raise BadSetting(f"{one!r:.100} is no device: give a name such as 'tpu0', or a device of jax or torch")
     return labels(devices)
-
-
-def _here() -> tuple[int, int]:
-    """The thread and the task."""
-    events = sys.modules.get("asyncio.events")
-    task = None if events is None or events._get_running_loop() is None else sys.modules["asyncio"].current_task()
-    return threading.get_ident(), id(task)
