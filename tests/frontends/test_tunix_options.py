@@ -143,10 +143,17 @@ def test_the_defaults_are_the_documented_ones() -> None:
 
 
 def test_options_come_from_a_yaml_file() -> None:
-    """Under `rl_training_config`; what is not there is off."""
+    """Under `rl_training_config`, or where the original looks for mistakes in them; what is not there is off."""
     text = "rl_training_config:\n  perf_metrics_options:\n    enable_perf_v2: true\n    trace_dir: /tmp/perf_trace\n"
     assert PerfMetricsOptions.from_yaml(text) == PerfMetricsOptions(enable_perf_v2=True, trace_dir="/tmp/perf_trace")
-    for nothing in ("", "rl_training_config:\n", "rl_training_config:\n  perf_metrics_options: {}\n", "- a\n"):
+    assert PerfMetricsOptions.from_yaml(text.removeprefix("rl_")) == PerfMetricsOptions.from_yaml(text)
+    for nothing in (
+        "",
+        "rl_training_config: 3\n",
+        "rl_training_config:\n",
+        "rl_training_config:\n  perf_metrics_options: {}\n",
+        "- a\n",
+    ):
         assert PerfMetricsOptions.from_yaml(nothing) is None
     with pytest.raises(BadSetting, match="no 'typo'"):
         PerfMetricsOptions.from_yaml("rl_training_config: {perf_metrics_options: {typo: 1}}")

@@ -34,11 +34,13 @@ class PerfMetricsExport:
         *,
         legacy_gaps: bool = False,
     ) -> ExportFn:
-        """The metrics of a cluster's topology; with `perf_metrics_options` in its training config, a trace file too."""
-        options = PerfMetricsOptions.of(getattr(cluster_config.training_config, "perf_metrics_options", None))
+        """The metrics of a cluster's topology, and a trace file, unless `perf_metrics_options` in its training config
+        say that there is to be none."""
+        given = PerfMetricsOptions.of(getattr(cluster_config.training_config, "perf_metrics_options", None))
+        options = given or PerfMetricsOptions()
         writer = None
         devices = role_devices(cluster_config)
-        if options is not None and options.enable_trace_writer:
+        if options.enable_trace_writer:
             writer = TraceWriter(options.trace_dir or None, "perfetto_trace", devices)
         return PerfMetricsExport.from_role_to_devices(
             devices,

@@ -75,6 +75,9 @@ class PerfMetricsExport:
         return found
 
 
+PerfMetricExport = PerfMetricsExport  # as the documentation's text calls it
+
+
 def log_metric_export_fn(timelines: Mapping[str, Timeline]) -> MetricsT:
     """Say what is on the timelines."""
     for timeline in timelines.values():
