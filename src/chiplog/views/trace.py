@@ -154,7 +154,7 @@ def against(here: Spans, there: Spans, *, width: int | None = None, colour: bool
             KINDS.get(one.kind, one.kind),
             clock(one.here),
             clock(one.there),
-            Cell(("+" if one.more > 0 else "-") + clock(abs(one.more)), "31" if one.more > 0 else "32"),
+            Cell(_sign(one.more) + clock(abs(one.more)), "31" if one.more > 0 else "32" if one.more < 0 else ""),
             f"{one.here / one.there:.2f}x" if one.there else "new",
         ]
         for one in changes(here, there)[:MOST]
@@ -173,6 +173,10 @@ def clock(seconds: float) -> str:
         if seconds >= unit:
             return f"{seconds / unit:.3g}{name}"
     return f"{seconds * 1e9:.0f}ns"
+
+
+def _sign(seconds: float) -> str:
+    return "+" if seconds > 0 else "-" if seconds < 0 else ""
 
 
 def _a_step(spans: Spans) -> dict[tuple[str, str], float]:
