@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from chiplog.frontends.tunix.perf.experimental import tracer as v2
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions, PerfSpanQuery
 from chiplog.frontends.tunix.rl.rl_cluster import ClusterConfig, RLCluster, RLTrainingConfig, Role
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLoggerOptions
+from chiplog.runtime.watch import Watch
 from tests.frontends.tunix_backend import Keeps
 from tests.frontends.tunix_devices import mesh
 
@@ -241,6 +243,24 @@ def test_spans_are_in_the_run_with_their_steps(kept: Keeps) -> None:
     spans = chiplog.read(run.dir).spans()
     assert [span.step for span in spans.named("rollout").device()] == [0, 1, 2]
     assert [span.step for span in spans.named("global_step")] == [0, 1, 2]
+
+
+def test_what_a_device_has_done_when_a_step_ends_is_in_its_metrics(
+    kept: Keeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of both versions, whenever the watcher would have looked at it."""
+    monkeypatch.setattr(Watch, "_loop", lambda self: None)
+    options = {"enable_perf_v2": True, "enable_trace_writer": False}
+    roles = {Role.ROLLOUT: mesh(1), Role.ACTOR: mesh(0), Role.REFERENCE: mesh(0)}
+    with RLCluster(cluster_config=config_of(options, kept, role_to_mesh=roles)) as cluster:
+        for _ in range(3):
+            with cluster.global_step():
+                work: Future[None] = Future()
+                with cluster.perf.span("rollout", devices=["tpu1"]) as span:
+                    span.device_end(work)
+                work.set_result(None)
+    for name in ("sum/rollout_time", "rollout/device_sec"):
+        assert [step for step, _ in kept.named(f"perf/train/{name}")] == [0, 1, 2]
 
 
 def test_a_failed_step_is_marked_and_not_counted(kept: Keeps) -> None:

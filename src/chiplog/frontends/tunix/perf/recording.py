@@ -57,7 +57,8 @@ class Recording:
         self._readers.append(reader)
 
     def collect(self) -> None:
-        """Have the readers see every span that has finished by now."""
+        """Have the readers see every span that has finished by now, on devices too."""
+        self.tracer.look()
         if self.run is not None:
             self.run.keep_spans()
         else:
