@@ -15,7 +15,7 @@ import pytest
 
 import chiplog
 from chiplog.core.errors import BadSetting
-from chiplog.frontends.tunix.perf import config, trace
+from chiplog.frontends.tunix.perf import config, trace, writer
 from chiplog.frontends.tunix.perf.experimental import tracer as v2
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions, PerfSpanQuery
 from chiplog.frontends.tunix.rl.rl_cluster import ClusterConfig, RLCluster, RLTrainingConfig, Role
@@ -37,6 +37,11 @@ def second(timelines):
 
 number = 3
 """
+
+
+@pytest.fixture(autouse=True)
+def _default_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "DIRECTORY", str(tmp_path / "perf_traces"))
 
 
 @pytest.fixture
@@ -115,6 +120,30 @@ def test_functions_are_loaded_by_their_paths(functions: str, kept: Keeps) -> Non
                 pass
     assert kept.named("perf/train/mine") == [(0, 1.0), (1, 1.0)]
     assert kept.named("perf/train/mine_v2") == [(0, 2.0), (1, 2.0)]
+
+
+@pytest.mark.parametrize("by", ["path", "code", "no writer"])
+def test_functions_of_ones_own_have_their_trace_files(by: str, functions: str, kept: Keeps) -> None:
+    """Where the options ask for some: of each version, with every span, also one that comes after the last call."""
+    paths = {"custom_export_fn_path": f"{functions}.first", "custom_export_fn_path_v2": f"{functions}.second"}
+    options: dict[str, Any] = {"enable_perf_v2": True, "trace_dir": "traces", **(paths if by == "path" else {})}
+    perf_config = None
+    if by != "path":
+        perf_config = PerfMetricsConfig(lambda query: {"perf/mine": (1.0, None)}, lambda timelines: {})
+    if by == "no writer":
+        options = {"enable_trace_writer": False}
+    with RLCluster(cluster_config=config_of(options, kept), perf_config=perf_config) as cluster:
+        with cluster.global_step(), cluster.perf_v2.span("rollout"):
+            pass
+        with cluster.perf.span("late"):
+            pass
+    assert kept.named("perf/train/mine") == [(0, 1.0)]
+    files = sorted(Path("traces").iterdir()) if Path("traces").exists() else []
+    assert [path.name.rstrip("0123456789.pb") for path in files] == (
+        [] if by == "no writer" else ["perfetto_trace_", "perfetto_trace_v2_"]
+    )
+    for path in files:
+        assert b"rollout" in path.read_bytes() and b"late" in path.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class _Export:
         self._seen = 0
 
     def __call__(self, query: PerfSpanQuery) -> MetricsT:
-        self._write(query)
+        self.write(query)
         times = step_times(query, self._first)
         if times is None:
             notes.once("tunix no step", f"there is no group {GLOBAL_STEP!r} to make metrics of")
@@ -101,11 +101,12 @@ class _Export:
 
     def flush(self, query: PerfSpanQuery) -> None:
         """Write what has come since the last call, and have all of it in the file."""
-        self._write(query)
+        self.write(query)
         if self.writer is not None:
             self.writer.flush()
 
-    def _write(self, query: PerfSpanQuery) -> None:
+    def write(self, query: PerfSpanQuery) -> None:
+        """Have what has come since the last call written."""
         if self.writer is not None:
             spans, self._seen = query.arrivals.since(self._seen)
             self.writer.write(spans)

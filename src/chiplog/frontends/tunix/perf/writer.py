@@ -215,6 +215,11 @@ def _make(folder: Path, own: bool = False) -> Path:
     return folder
 
 
+def is_ours(export_fn: Any) -> bool:
+    """Whether an export function writes traces itself, or was told not to."""
+    return hasattr(getattr(export_fn, "__self__", export_fn), "writer")
+
+
 def flush(export_fn: Any, seen: Any) -> None:
     """Let an export function of ours have what came after its last call, and complete its file."""
     owner = getattr(export_fn, "__self__", export_fn)

@@ -49,10 +49,15 @@ class PerfMetricsExport:
             self.writer.write(spans)
         return {name: (value, None) for name, value in timing.times(spans).items()} if spans else {}
 
-    def flush(self, timelines: Mapping[str, Timeline]) -> None:
-        """Write what has come since, and have all of it in the file."""
+    def write(self, timelines: Mapping[str, Timeline]) -> None:
+        """Have what has come since the last call written, and nothing else."""
         if self.writer is not None and not self._closed:
             self.writer.write(self._new(timelines))
+
+    def flush(self, timelines: Mapping[str, Timeline]) -> None:
+        """Write what has come since, and have all of it in the file."""
+        self.write(timelines)
+        if self.writer is not None and not self._closed:
             self.writer.flush()
 
     def shutdown(self, wait: bool = True) -> None:
