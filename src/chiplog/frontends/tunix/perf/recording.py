@@ -14,6 +14,8 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any
 
+from msgspec.structs import astuple
+
 from chiplog.core import forks, notes, records
 from chiplog.core.clock import Clock
 from chiplog.core.devices import labels
@@ -30,6 +32,10 @@ WAITING = 50_000  # spans that wait until somebody looks
 Reader = Callable[[list[Span]], None]
 
 _innermost: ContextVar[Opened | None] = ContextVar("chiplog_tunix_span", default=None)
+
+
+class Launching(Span, frozen=True):
+    """A host's span that gave work to devices, whose parts may come much later."""
 
 
 class Recording:
@@ -93,7 +99,9 @@ class Recording:
     def _give(self) -> None:
         self._waiting = 0
         while self._batches:
-            found = list(expand(records.Spans(0, 0, **self._batches.popleft()), 0, 0))
+            batch = records.Spans(0, 0, **self._batches.popleft())
+            launched = set(batch.launched)
+            found = [Launching(*astuple(one)) if one.id in launched else one for one in expand(batch, 0, 0)]
             for reader in self._readers:
                 try:
                     reader(found)
