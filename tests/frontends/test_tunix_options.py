@@ -292,6 +292,22 @@ def test_what_a_device_has_done_when_a_step_ends_is_in_its_metrics(
         assert [step for step, _ in kept.named(f"perf/train/{name}")] == [0, 1, 2]
 
 
+def test_a_step_that_is_not_traced_has_no_metrics(kept: Keeps) -> None:
+    """Least of all those of the one before it."""
+    options = {"enable_perf_v2": True, "enable_trace_writer": False}
+    with RLCluster(cluster_config=config_of(options, kept)) as cluster:
+        run = cluster.metrics_logger.run
+        assert run is not None
+        run.trace(every=2)
+        for step in range(6):
+            if step == 4:
+                run.trace(False)
+            with cluster.global_step():
+                pass
+    for name in ("global_step_time", "global_step/total_sec"):
+        assert [step for step, _ in kept.named(f"perf/train/{name}")] == [0, 2]
+
+
 def test_a_failed_step_is_marked_and_not_counted(kept: Keeps) -> None:
     """The exception goes on."""
     perf_config = PerfMetricsConfig(custom_export_fn=lambda query: {})

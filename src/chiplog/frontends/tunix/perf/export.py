@@ -86,6 +86,7 @@ class _Export:
         self._first = {role: one[0] if one else None for role, one in devices.items()}
         self._micro, self._legacy_gaps = micro, legacy_gaps
         self._seen = 0
+        self._told: Stretch | None = None  # the step that metrics were made of
 
     def __call__(self, query: PerfSpanQuery) -> MetricsT:
         self.write(query)
@@ -93,6 +94,9 @@ class _Export:
         if times is None:
             notes.once("tunix no step", f"there is no group {GLOBAL_STEP!r} to make metrics of")
             return {}
+        if times.step == self._told:  # this one was not traced
+            return {}
+        self._told = times.step
         found = topology.metrics(times, self.topology, legacy_gaps=self._legacy_gaps)
         for name, stretches in zip(self._micro, (times.rollouts, times.actors), strict=True):
             if self._micro[name]:
