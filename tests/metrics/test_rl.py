@@ -80,6 +80,20 @@ def test_a_clip_fraction_is_the_share_of_clipped_tokens() -> None:
     assert rl.clip_fraction([1], [2], [0]) == 0.0
 
 
+@pytest.mark.parametrize("kind", [list, np.asarray])
+def test_sequences_may_have_different_lengths(kind: Any) -> None:
+    """As they are before anybody pads them, with or without masks."""
+    ragged = [kind([1.0, 3.0]), kind([8.0])]
+    assert reduced(rl.statistics("score", ragged)) == {"score/mean": 4.0, "score/max": 8.0, "score/min": 1.0}
+    masked = rl.statistics("score", ragged, [kind([1, 0]), kind([1])])
+    assert reduced(masked) == {"score/mean": 4.5, "score/max": 8.0, "score/min": 1.0}
+    assert reduced(rl.kl_penalty(ragged)) == {"reward_kl_penalty": 5.0}
+    assert reduced(rl.kl_penalty(ragged, [kind([0, 1]), kind([1])])) == {"reward_kl_penalty": 5.5}
+    assert rl.clip_fraction(ragged, [kind([2.0, 2.0]), kind([9.0])]) == pytest.approx(2 / 3)
+    with pytest.raises(ValueError):
+        rl.statistics("score", ["high", "low"])
+
+
 def test_the_entropy_of_a_coin_is_log_two() -> None:
     """A certain token has none, also where a probability is exactly 0."""
     coin = np.log([[0.5, 0.5]])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 from chiplog.core.records import Number
@@ -97,7 +98,8 @@ def kl_penalty(kl: Any, mask: Any = None) -> MetricsT:
     """reward_kl_penalty: the mean over sequences of each one's mean over its tokens; kl is by [sequence, token]."""
     import numpy as np
 
-    selected = [_selected(row, None if mask is None else mask[at]) for at, row in enumerate(np.atleast_2d(kl))]
+    rows = kl if isinstance(kl, (list, tuple)) and any(map(np.ndim, kl)) else np.atleast_2d(kl)
+    selected = [_selected(row, None if mask is None else mask[at]) for at, row in enumerate(rows)]
     means = [float(np.mean(row)) for row in selected if row.size]
     return {"reward_kl_penalty": (means, np.mean)}
 
@@ -106,7 +108,7 @@ def clip_fraction(unclipped: Any, clipped: Any, mask: Any = None) -> float:
     """The share of tokens whose clipped loss is the larger one: pg_clipfrac of policies, vf_clipfrac of values."""
     import numpy as np
 
-    found = _selected(np.asarray(clipped) > np.asarray(unclipped), mask)
+    found = _selected(clipped, mask) > _selected(unclipped, mask)
     return float(np.mean(found)) if found.size else 0.0
 
 
@@ -151,8 +153,14 @@ def _statistics(name: str, found: Any) -> Iterator[tuple[str, tuple[Any, Reducer
 
 
 def _selected(values: Any, mask: Any) -> Any:
-    """The values that a mask selects, in one flat array."""
+    """The values that a mask selects, in one flat array; rows of a list may have different lengths."""
     import numpy as np
 
-    flat = np.asarray(values, dtype=float)
+    try:
+        flat = np.asarray(values, dtype=float)
+    except ValueError:
+        if len({np.shape(row) for row in values}) < 2:  # something else is wrong
+            raise
+        masks = repeat(None) if mask is None else mask
+        return np.concatenate([_selected(row, one) for row, one in zip(values, masks, strict=mask is not None)])
     return flat.ravel() if mask is None else flat[np.broadcast_to(np.asarray(mask) != 0, flat.shape)]
