@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from chiplog.metrics import rl
 from chiplog.metrics.buffer import Buffer
@@ -80,7 +81,22 @@ def test_a_clip_fraction_is_the_share_of_clipped_tokens() -> None:
     assert rl.clip_fraction([1], [2], [0]) == 0.0
 
 
-@pytest.mark.parametrize("kind", [list, np.asarray])
+def _tensor(values: list[float]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.bfloat16, requires_grad=True)
+
+
+def test_tensors_are_taken_as_they_are() -> None:
+    """Also those that numpy refuses: of a type it has not, or with a gradient to come."""
+    table, mask = torch.stack([_tensor([1.0, 3.0]), _tensor([2.0, 6.0])]), torch.tensor([[1, 1], [1, 0]])
+    assert reduced(rl.rewards(table, ["a", "b"]))["rewards/b"] == 4.5
+    assert reduced(rl.statistics("values", table, mask))["values/mean"] == 2.0
+    assert reduced(rl.lengths(mask))["completions/max_length"] == 2.0
+    assert reduced(rl.kl_penalty(table, mask)) == {"reward_kl_penalty": 2.0}
+    assert rl.clip_fraction(table, table + 1, mask) == 1.0
+    assert rl.entropy(torch.log_softmax(torch.zeros(3, 2, requires_grad=True), -1)) == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("kind", [list, np.asarray, _tensor])
 def test_sequences_may_have_different_lengths(kind: Any) -> None:
     """As they are before anybody pads them, with or without masks."""
     ragged = [kind([1.0, 3.0]), kind([8.0])]
