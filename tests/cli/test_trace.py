@@ -40,6 +40,9 @@ def test_a_step_can_be_chosen(cli: Cli, traced: str) -> None:
         code, out, err = cli("trace", traced, "--step", "77", *more)
         assert code == 2 and "no spans of step 77" in err and out == ""
     assert not Path("t.svg").exists()
+    for name in ("t.pftrace", "t.json"):
+        code, _, err = cli("trace", traced, "--step", "2", "-o", name)
+        assert code == 2 and f"{name} would hold all steps" in err and not Path(name).exists()
 
 
 def test_a_rank_that_is_not_there_is_named(cli: Cli, traced: str) -> None:

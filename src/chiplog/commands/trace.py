@@ -77,6 +77,8 @@ def _write(stored: Stored, path: Path, args: Namespace) -> None:
         path.write_text(flame.svg(chosen, title=said), encoding="utf-8")
         print(f"{path}: {len(chosen):,} spans")
         return
+    if args.step is not None and not args.summary:
+        raise BadTrace(f"--step {args.step:g} is for tables and pictures (.svg); {path.name} would hold all steps")
     if path.name.endswith((".json", ".json.gz")):
         from chiplog.views import chrome
 
