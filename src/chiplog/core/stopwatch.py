@@ -43,7 +43,7 @@ class StopWatch:
         self.name, self.metric, self.tags = name, metric, tags
         self.total = 0.0  # seconds of all that have ended; what is inside itself counts once
         self.count = 0
-        self._last = 0.0
+        self.last = 0.0  # seconds of the one that ended last
         self._run, self._clock = run, clock
         self._open: dict[tuple[int, int], list[_Lap]] = {}  # by thread and task, the innermost last
 
@@ -51,7 +51,7 @@ class StopWatch:
     def elapsed(self) -> float:
         """Seconds: so far while it runs on this thread or task, otherwise of the last time that has ended."""
         laps = self._open.get(here())
-        return self._clock() - laps[-1].began if laps else self._last
+        return self._clock() - laps[-1].began if laps else self.last
 
     def start(self) -> StopWatch:
         return self.__enter__()
@@ -109,7 +109,7 @@ class _Lap:
         laps = watch._open.get(self._place, [])
         if self not in laps:  # stopped by hand
             return
-        self.seconds = watch._last = watch._clock() - self.began
+        self.seconds = watch.last = watch._clock() - self.began
         watch.count += 1
         if not self._inside:
             watch.total += self.seconds
