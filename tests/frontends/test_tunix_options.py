@@ -17,6 +17,8 @@ import chiplog
 from chiplog.core.errors import BadSetting
 from chiplog.frontends.tunix.perf import config, trace, writer
 from chiplog.frontends.tunix.perf.experimental import tracer as v2
+from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport as ExportV2
+from chiplog.frontends.tunix.perf.export import PerfMetricsExport
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions, PerfSpanQuery
 from chiplog.frontends.tunix.rl.rl_cluster import ClusterConfig, RLCluster, RLTrainingConfig, Role
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLoggerOptions
@@ -290,6 +292,26 @@ def test_what_a_device_has_done_when_a_step_ends_is_in_its_metrics(
                 work.set_result(None)
     for name in ("sum/rollout_time", "rollout/device_sec"):
         assert [step for step, _ in kept.named(f"perf/train/{name}")] == [0, 1, 2]
+
+
+def test_export_functions_may_serve_one_cluster_after_another(kept: Keeps) -> None:
+    """Each has its metrics and its files, as in a notebook where a cell is run again."""
+    logging = config_of({"trace_dir": "traces"}, kept)
+    perf_config = PerfMetricsConfig(
+        PerfMetricsExport.from_cluster_config(logging), ExportV2(trace_dir="traces").export_metrics
+    )
+    for _ in range(2):
+        kept.closed = 0
+        with (
+            RLCluster(cluster_config=logging, perf_config=perf_config) as cluster,
+            cluster.global_step(),
+            cluster.perf.span("rollout"),
+        ):
+            pass
+    for name in ("sum/rollout_time", "rollout/total_sec"):
+        assert [step for step, _ in kept.named(f"perf/train/{name}")] == [0, 0]
+    files = list(Path("traces").iterdir())
+    assert len(files) == 4 and all(b"rollout" in path.read_bytes() for path in files)
 
 
 def test_a_step_that_is_not_traced_has_no_metrics(kept: Keeps) -> None:

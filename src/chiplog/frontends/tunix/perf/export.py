@@ -8,7 +8,7 @@ from typing import Any
 
 from chiplog.core import notes
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsOptions, PerfSpanQuery
-from chiplog.frontends.tunix.perf.recording import checked
+from chiplog.frontends.tunix.perf.recording import Reading, checked
 from chiplog.frontends.tunix.perf.span import Span, SpanGroup
 from chiplog.frontends.tunix.perf.writer import TraceWriter
 from chiplog.metrics import topology
@@ -85,7 +85,7 @@ class _Export:
         self.writer = writer
         self._first = {role: one[0] if one else None for role, one in devices.items()}
         self._micro, self._legacy_gaps = micro, legacy_gaps
-        self._seen = 0
+        self._reading = Reading()
         self._told: Stretch | None = None  # the step that metrics were made of
 
     def __call__(self, query: PerfSpanQuery) -> MetricsT:
@@ -112,8 +112,7 @@ class _Export:
     def write(self, query: PerfSpanQuery) -> None:
         """Have what has come since the last call written."""
         if self.writer is not None:
-            spans, self._seen = query.arrivals.since(self._seen)
-            self.writer.write(spans)
+            self.writer.write(self._reading.new(query.arrivals))
 
 
 def role_devices(cluster_config: Any) -> dict[str, tuple[str, ...]]:

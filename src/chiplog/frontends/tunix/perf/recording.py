@@ -13,6 +13,7 @@ from itertools import islice
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import astuple
 
@@ -129,6 +130,18 @@ class Arrivals:
                 f"more than {kept:,} spans between two exports; the first ones are in the journal alone",
             )
         return list(islice(reversed(self._kept), new))[::-1], self._count
+
+
+class Reading:
+    """How far one reader has come, in the arrivals of any tracers."""
+
+    def __init__(self) -> None:
+        self._seen: WeakKeyDictionary[Arrivals, int] = WeakKeyDictionary()
+
+    def new(self, arrivals: Arrivals) -> list[Span]:
+        """What has come since the last time it asked."""
+        found, self._seen[arrivals] = arrivals.since(self._seen.get(arrivals, 0))
+        return found
 
 
 class Opened:
