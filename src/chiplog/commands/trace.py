@@ -19,14 +19,13 @@ class BadTrace(ChiplogError, ValueError):
 
 def run(args: Namespace) -> int:
     stored = Stored(index.find(args.run, args.root))
-    _has_rank(stored, args.rank)
     if args.output:
         _write(stored, Path(args.output), args)
         if not args.summary and not args.against:
             return 0
-    spans = _chosen(stored, args)
+    spans = _chosen(stored, args.rank)
     if args.against:
-        other = _chosen(Stored(index.find(args.against, args.root)), args)
+        other = _chosen(Stored(index.find(args.against, args.root)), args.rank)
         print(trace.against(spans, other, width=args.screen.width, colour=args.screen.colour))
         if not args.summary:
             return 0
@@ -35,9 +34,10 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _chosen(stored: Stored, args: Namespace) -> Spans:
+def _chosen(stored: Stored, rank: int | None) -> Spans:
+    _has_rank(stored, rank)
     spans = stored.spans()
-    return spans if args.rank is None else spans.of(rank=args.rank)
+    return spans if rank is None else spans.of(rank=rank)
 
 
 def _has_rank(stored: Stored, rank: int | None) -> None:
@@ -70,9 +70,10 @@ def _summary(spans: Spans, args: Namespace) -> None:
 def _write(stored: Stored, path: Path, args: Namespace) -> None:
     if not path.absolute().parent.is_dir():
         raise BadTrace(f"{path.parent} is no directory to write {path.name} to")
+    _has_rank(stored, args.rank)
     imported = [Path(one) for one in args.add]
     if path.suffix == ".svg":
-        step, chosen = _of_step(_chosen(stored, args), args.step)
+        step, chosen = _of_step(_chosen(stored, args.rank), args.step)
         said = f"{stored.project}/{stored.id}" + ("" if step is None else f", step {step:g}")
         path.write_text(flame.svg(chosen, title=said), encoding="utf-8")
         print(f"{path}: {len(chosen):,} spans")
