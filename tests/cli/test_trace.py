@@ -36,8 +36,22 @@ def test_without_options_it_says_where_the_time_went(cli: Cli, traced: str) -> N
 def test_a_step_can_be_chosen(cli: Cli, traced: str) -> None:
     """And one that is not there is named."""
     assert "step 2:" in cli("trace", traced, "--step", "2")[1]
-    code, _, err = cli("trace", traced, "--step", "77")
-    assert code == 2 and "no spans of step 77" in err
+    for more in ((), ("-o", "t.svg")):
+        code, out, err = cli("trace", traced, "--step", "77", *more)
+        assert code == 2 and "no spans of step 77" in err and out == ""
+    assert not Path("t.svg").exists()
+    for name in ("t.pftrace", "t.json"):
+        code, _, err = cli("trace", traced, "--step", "2", "-o", name)
+        assert code == 2 and f"{name} would hold all steps" in err and not Path(name).exists()
+
+
+def test_a_rank_that_is_not_there_is_named(cli: Cli, traced: str) -> None:
+    """Instead of an empty trace; one that is there is shown."""
+    assert cli("trace", traced, "--rank", "0") == cli("trace", traced)
+    for more in ((), ("-o", "t.pftrace"), ("-o", "t.json"), ("-o", "t.svg"), ("--against", "first")):
+        code, out, err = cli("trace", traced, "--rank", "5", *more)
+        assert code == 2 and "second has no rank 5; there are: 0" in err and out == ""
+    assert not list(Path().glob("t.*"))
 
 
 def test_a_trace_is_written_by_the_name_of_the_file(cli: Cli, traced: str, tmp_path: Path) -> None:
@@ -49,6 +63,8 @@ def test_a_trace_is_written_by_the_name_of_the_file(cli: Cli, traced: str, tmp_p
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert (tmp_path / "t.svg").read_text().startswith("<svg")
     assert not list(tmp_path.glob(".*.new"))
+    code, _, err = cli("trace", traced, "-o", "nowhere/t.pftrace")
+    assert code == 2 and "nowhere is no directory to write t.pftrace to" in err
 
 
 def test_another_run_is_compared(cli: Cli, traced: str) -> None:
@@ -56,6 +72,7 @@ def test_another_run_is_compared(cli: Cli, traced: str) -> None:
     code, out, _ = cli("trace", traced, "--against", "first")
     first = out.splitlines()[1].split()
     assert code == 0 and first[0] == "forward" and first[4].startswith("+")
+    assert "+0" not in (same := cli("trace", traced, "--against", traced)[1]) and "-0" not in same
     assert "critical path" not in out and "critical path" in cli("trace", traced, "--against", "first", "--summary")[1]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,3 +56,79 @@ def test_it_decorates_and_works_without_a_run() -> None:
     with pytest.raises(ValueError):
         work(True)
     assert watch.count == 2 and watch.total > 0 and "stopwatch 'w'" in repr(watch)
+
+
+def test_tasks_and_threads_have_their_own_times(tmp_path: Path) -> None:
+    """One watch, A from 0 to 2 and B from 1 to 4: each ends itself, as a value, as a span and as a metric."""
+    now = [0.0]
+    run = chiplog.init("p", sinks="none", dir=tmp_path, strict=True)
+    watch = StopWatch("w", "t/w_sec", run=lambda: run, clock=lambda: now[0])
+    took: dict[str, float] = {}
+
+    async def work(name: str, mine: asyncio.Event, other: asyncio.Event) -> None:
+        with watch:
+            other.set()
+            await mine.wait()
+        took[name] = watch.elapsed
+
+    async def tasks() -> None:
+        end_a, end_b, a_began, b_began = (asyncio.Event() for _ in range(4))
+        a = asyncio.create_task(work("A", end_a, a_began))
+        await a_began.wait()
+        now[0] = 1.0
+        b = asyncio.create_task(work("B", end_b, b_began))
+        await b_began.wait()
+        now[0] = 2.0
+        end_a.set()
+        await a
+        now[0] = 4.0
+        end_b.set()
+        await b
+
+    asyncio.run(tasks())
+    assert took == {"A": 2.0, "B": 3.0} and (watch.total, watch.count) == (5.0, 2)
+    began, go_on = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: (watch.start(), began.set(), go_on.wait(30), watch.stop()))
+    thread.start()
+    assert began.wait(30)
+    with watch:
+        now[0] = 5.0
+    assert watch.elapsed == 1.0
+    now[0] = 7.0
+    go_on.set()
+    thread.join()
+    assert watch.elapsed == 3.0 and (watch.total, watch.count) == (9.0, 4)
+    run.finish()
+    stored = chiplog.read(run.dir)
+    assert stored.series("t/w_sec").values.tolist() == [2.0, 3.0, 1.0, 3.0]
+    first, second = stored.spans()[:2]
+    assert first.thread != second.thread and first.end < second.end  # A's ended first, in spite of B
+
+
+def test_calls_that_cross_have_their_own_times() -> None:
+    """Generators may take turns on one thread; a call may stop its watch, and it may be stopped elsewhere."""
+    now = [0.0]
+    watch = StopWatch("w", run=lambda: None, clock=lambda: now[0])
+
+    @watch
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    first, second = numbers(), numbers()
+    next(first)
+    now[0] = 1.0
+    next(second)
+    now[0] = 3.0
+    assert list(first) == [] and watch.count == 1
+    now[0] = 4.0
+    assert list(second) == [] and watch.elapsed == 3.0 and watch.count == 2
+
+    watch(watch.stop)()
+    assert watch.count == 3
+    watch.start()
+    now[0] = 6.0
+    stopped: list[float] = []
+    thread = threading.Thread(target=lambda: stopped.append(watch.stop()))
+    thread.start()
+    thread.join()
+    assert stopped == [2.0] and watch.stop() == 0.0

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from chiplog.frontends.tunix.perf import writer
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsOptions
 from tests.frontends.tunix_devices import mesh
 
@@ -227,6 +228,8 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program
     for name in [name for name in os.environ if name.startswith("WANDB_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
+    assert writer.DIRECTORY == "/tmp/perf_traces"
+    monkeypatch.setattr(writer, "DIRECTORY", str(tmp_path / "perf_traces"))
     made = Program(tmp_path)
     yield made
     for name in ("logger", "trainer", "cluster"):
@@ -292,7 +295,7 @@ def test_the_options_in_a_config_file(capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_first_version_of_tracing(program: Program, tmp_path: Path) -> None:
-    """The metrics of each global step, through the logger."""
+    """The metrics of each global step, through the logger; and, by default, a trace file in the documented directory."""
     program.run(PERF_V1)
     for _ in range(2):
         with program.cluster.global_step(), program.cluster.perf.span("rollout"):
@@ -300,10 +303,24 @@ def test_the_first_version_of_tracing(program: Program, tmp_path: Path) -> None:
     program.cluster.close()
     history = program.cluster.metrics_logger.get_metric_history("perf", "global_step_time", "train")
     assert len(history) == 2 and len(event_files(tmp_path / "tensorboard" / "grpo")) == 1
+    (trace,) = (tmp_path / "perf_traces").iterdir()
+    assert re.fullmatch(r"perfetto_trace_\d+\.pb", trace.name) and trace.stat().st_size > 0
+
+
+def test_a_directory_for_the_first_version(program: Program, tmp_path: Path) -> None:
+    """By the options in the training config; without the writer there is no file."""
+    program.run("from tunix.perf.metrics import PerfMetricsOptions")
+    for options in (f"trace_dir={str(tmp_path / 'mine')!r}", "enable_trace_writer=False"):
+        said = f"    perf_metrics_options=PerfMetricsOptions({options}),\n)\n\ncluster_config"
+        program.run(PERF_V1.replace(")\n\ncluster_config", said, 1))
+        with program.cluster.global_step():
+            pass
+        program.cluster.close()
+    assert len(list((tmp_path / "mine").iterdir())) == 1 and not (tmp_path / "perf_traces").exists()
 
 
 def test_the_second_version_of_tracing(program: Program, tmp_path: Path) -> None:
-    """A trace file in the directory that was named, and metrics."""
+    """A trace file in the directory that was named, and metrics; without a name it is in the documented one."""
     program.run(RL)
     program.cluster.close()
     program.run(PERF_V2)
@@ -312,6 +329,11 @@ def test_the_second_version_of_tracing(program: Program, tmp_path: Path) -> None
     program.cluster.close()
     assert [path.suffix for path in (tmp_path / "perf_trace").iterdir()] == [".pb"]
     assert program.cluster.metrics_logger.metric_exists("perf", "rollout/total_sec", "train")
+    program.run(PERF_V2.replace('PerfMetricsExport(trace_dir="/tmp/perf_trace")', "PerfMetricExport()"))
+    with program.cluster.global_step():
+        pass
+    program.cluster.close()
+    assert [path.name[:18] for path in (tmp_path / "perf_traces").iterdir()] == ["perfetto_trace_v2_"]
 
 
 def test_export_functions_of_ones_own(program: Program) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ import pytest
 
 import chiplog
 from chiplog.core.errors import BadSetting
-from chiplog.frontends.tunix.perf import config, trace
+from chiplog.frontends.tunix.perf import config, trace, writer
 from chiplog.frontends.tunix.perf.experimental import tracer as v2
+from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport as ExportV2
+from chiplog.frontends.tunix.perf.export import PerfMetricsExport
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions, PerfSpanQuery
 from chiplog.frontends.tunix.rl.rl_cluster import ClusterConfig, RLCluster, RLTrainingConfig, Role
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLoggerOptions
+from chiplog.runtime.watch import Watch
 from tests.frontends.tunix_backend import Keeps
 from tests.frontends.tunix_devices import mesh
 
@@ -35,6 +39,11 @@ def second(timelines):
 
 number = 3
 """
+
+
+@pytest.fixture(autouse=True)
+def _default_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "DIRECTORY", str(tmp_path / "perf_traces"))
 
 
 @pytest.fixture
@@ -115,6 +124,30 @@ def test_functions_are_loaded_by_their_paths(functions: str, kept: Keeps) -> Non
     assert kept.named("perf/train/mine_v2") == [(0, 2.0), (1, 2.0)]
 
 
+@pytest.mark.parametrize("by", ["path", "code", "no writer"])
+def test_functions_of_ones_own_have_their_trace_files(by: str, functions: str, kept: Keeps) -> None:
+    """Where the options ask for some: of each version, with every span, also one that comes after the last call."""
+    paths = {"custom_export_fn_path": f"{functions}.first", "custom_export_fn_path_v2": f"{functions}.second"}
+    options: dict[str, Any] = {"enable_perf_v2": True, "trace_dir": "traces", **(paths if by == "path" else {})}
+    perf_config = None
+    if by != "path":
+        perf_config = PerfMetricsConfig(lambda query: {"perf/mine": (1.0, None)}, lambda timelines: {})
+    if by == "no writer":
+        options = {"enable_trace_writer": False}
+    with RLCluster(cluster_config=config_of(options, kept), perf_config=perf_config) as cluster:
+        with cluster.global_step(), cluster.perf_v2.span("rollout"):
+            pass
+        with cluster.perf.span("late"):
+            pass
+    assert kept.named("perf/train/mine") == [(0, 1.0)]
+    files = sorted(Path("traces").iterdir()) if Path("traces").exists() else []
+    assert [path.name.rstrip("0123456789.pb") for path in files] == (
+        [] if by == "no writer" else ["perfetto_trace_", "perfetto_trace_v2_"]
+    )
+    for path in files:
+        assert b"rollout" in path.read_bytes() and b"late" in path.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -143,10 +176,17 @@ def test_the_defaults_are_the_documented_ones() -> None:
 
 
 def test_options_come_from_a_yaml_file() -> None:
-    """Under `rl_training_config`; what is not there is off."""
+    """Under `rl_training_config`, or where the original looks for mistakes in them; what is not there is off."""
     text = "rl_training_config:\n  perf_metrics_options:\n    enable_perf_v2: true\n    trace_dir: /tmp/perf_trace\n"
     assert PerfMetricsOptions.from_yaml(text) == PerfMetricsOptions(enable_perf_v2=True, trace_dir="/tmp/perf_trace")
-    for nothing in ("", "rl_training_config:\n", "rl_training_config:\n  perf_metrics_options: {}\n", "- a\n"):
+    assert PerfMetricsOptions.from_yaml(text.removeprefix("rl_")) == PerfMetricsOptions.from_yaml(text)
+    for nothing in (
+        "",
+        "rl_training_config: 3\n",
+        "rl_training_config:\n",
+        "rl_training_config:\n  perf_metrics_options: {}\n",
+        "- a\n",
+    ):
         assert PerfMetricsOptions.from_yaml(nothing) is None
     with pytest.raises(BadSetting, match="no 'typo'"):
         PerfMetricsOptions.from_yaml("rl_training_config: {perf_metrics_options: {typo: 1}}")
@@ -234,6 +274,60 @@ def test_spans_are_in_the_run_with_their_steps(kept: Keeps) -> None:
     spans = chiplog.read(run.dir).spans()
     assert [span.step for span in spans.named("rollout").device()] == [0, 1, 2]
     assert [span.step for span in spans.named("global_step")] == [0, 1, 2]
+
+
+def test_what_a_device_has_done_when_a_step_ends_is_in_its_metrics(
+    kept: Keeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of both versions, whenever the watcher would have looked at it."""
+    monkeypatch.setattr(Watch, "_loop", lambda self: None)
+    options = {"enable_perf_v2": True, "enable_trace_writer": False}
+    roles = {Role.ROLLOUT: mesh(1), Role.ACTOR: mesh(0), Role.REFERENCE: mesh(0)}
+    with RLCluster(cluster_config=config_of(options, kept, role_to_mesh=roles)) as cluster:
+        for _ in range(3):
+            with cluster.global_step():
+                work: Future[None] = Future()
+                with cluster.perf.span("rollout", devices=["tpu1"]) as span:
+                    span.device_end(work)
+                work.set_result(None)
+    for name in ("sum/rollout_time", "rollout/device_sec"):
+        assert [step for step, _ in kept.named(f"perf/train/{name}")] == [0, 1, 2]
+
+
+def test_export_functions_may_serve_one_cluster_after_another(kept: Keeps) -> None:
+    """Each has its metrics and its files, as in a notebook where a cell is run again."""
+    logging = config_of({"trace_dir": "traces"}, kept)
+    perf_config = PerfMetricsConfig(
+        PerfMetricsExport.from_cluster_config(logging), ExportV2(trace_dir="traces").export_metrics
+    )
+    for _ in range(2):
+        kept.closed = 0
+        with (
+            RLCluster(cluster_config=logging, perf_config=perf_config) as cluster,
+            cluster.global_step(),
+            cluster.perf.span("rollout"),
+        ):
+            pass
+    for name in ("sum/rollout_time", "rollout/total_sec"):
+        assert [step for step, _ in kept.named(f"perf/train/{name}")] == [0, 0]
+    files = list(Path("traces").iterdir())
+    assert len(files) == 4 and all(b"rollout" in path.read_bytes() for path in files)
+
+
+def test_a_step_that_is_not_traced_has_no_metrics(kept: Keeps) -> None:
+    """Least of all those of the one before it."""
+    options = {"enable_perf_v2": True, "enable_trace_writer": False}
+    with RLCluster(cluster_config=config_of(options, kept)) as cluster:
+        run = cluster.metrics_logger.run
+        assert run is not None
+        run.trace(every=2)
+        for step in range(6):
+            if step == 4:
+                run.trace(False)
+            with cluster.global_step():
+                pass
+    for name in ("global_step_time", "global_step/total_sec"):
+        assert [step for step, _ in kept.named(f"perf/train/{name}")] == [0, 2]
 
 
 def test_a_failed_step_is_marked_and_not_counted(kept: Keeps) -> None:

@@ -260,7 +260,7 @@ def test_a_write_costs_what_is_new(files: TraceWriter) -> None:
 
 def test_a_late_device_span_has_the_duration_that_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """E10: it outlives the group it was begun in, and neither's time is changed; it comes with the last flush, below
-    its role."""
+    its role, and an arrow leads to it."""
     later = Later()
     roles = {"rollout": ["tpu0"], "actor": ["tpu0"], "refer": ["tpu0"]}
     made = TraceWriter("traces", "perfetto_trace", roles)
@@ -273,7 +273,11 @@ def test_a_late_device_span_has_the_duration_that_was_recorded(monkeypatch: pyte
     later.done("work", 103.5)
     writer.flush(export_fn, trace.query(tracer))
     assert made.path is not None
-    (slices,) = ask(made.path, SLICES)
+    flow = (
+        "select a.dur as begin, b.dur as end from flow join slice a on slice_out = a.id join slice b on slice_in = b.id"
+    )
+    slices, arrows = ask(made.path, SLICES, flow)
+    assert arrows == [{"begin": 1 * S, "end": int(2.5 * S)}]
     assert {(one["above"], one["track"], one["name"], one["dur"]) for one in slices} == {
         ("Main", "MainThread", "global_step", 3 * S),
         ("Main", "MainThread", "work", 1 * S),

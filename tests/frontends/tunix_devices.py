@@ -29,6 +29,9 @@ class Later:
     def settle(self, timeout: float) -> None:
         pass
 
+    def look(self) -> None:
+        pass
+
     def tend(self) -> None:
         pass
 

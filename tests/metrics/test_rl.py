@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from chiplog.metrics import rl
 from chiplog.metrics.buffer import Buffer
@@ -78,6 +79,35 @@ def test_a_clip_fraction_is_the_share_of_clipped_tokens() -> None:
     """Where the clipped loss is the larger one, of the tokens the mask selects."""
     assert rl.clip_fraction([1, 1, 1, 1], [2, 1, 0, 9], [1, 1, 1, 0]) == pytest.approx(1 / 3)
     assert rl.clip_fraction([1], [2], [0]) == 0.0
+
+
+def _tensor(values: list[float]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.bfloat16, requires_grad=True)
+
+
+def test_tensors_are_taken_as_they_are() -> None:
+    """Also those that numpy refuses: of a type it has not, or with a gradient to come."""
+    table, mask = torch.stack([_tensor([1.0, 3.0]), _tensor([2.0, 6.0])]), torch.tensor([[1, 1], [1, 0]])
+    assert reduced(rl.rewards(table, ["a", "b"]))["rewards/b"] == 4.5
+    assert reduced(rl.statistics("values", table, mask))["values/mean"] == 2.0
+    assert reduced(rl.lengths(mask))["completions/max_length"] == 2.0
+    assert reduced(rl.kl_penalty(table, mask)) == {"reward_kl_penalty": 2.0}
+    assert rl.clip_fraction(table, table + 1, mask) == 1.0
+    assert rl.entropy(torch.log_softmax(torch.zeros(3, 2, requires_grad=True), -1)) == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("kind", [list, np.asarray, _tensor])
+def test_sequences_may_have_different_lengths(kind: Any) -> None:
+    """As they are before anybody pads them, with or without masks."""
+    ragged = [kind([1.0, 3.0]), kind([8.0])]
+    assert reduced(rl.statistics("score", ragged)) == {"score/mean": 4.0, "score/max": 8.0, "score/min": 1.0}
+    masked = rl.statistics("score", ragged, [kind([1, 0]), kind([1])])
+    assert reduced(masked) == {"score/mean": 4.5, "score/max": 8.0, "score/min": 1.0}
+    assert reduced(rl.kl_penalty(ragged)) == {"reward_kl_penalty": 5.0}
+    assert reduced(rl.kl_penalty(ragged, [kind([0, 1]), kind([1])])) == {"reward_kl_penalty": 5.5}
+    assert rl.clip_fraction(ragged, [kind([2.0, 2.0]), kind([9.0])]) == pytest.approx(2 / 3)
+    with pytest.raises(ValueError):
+        rl.statistics("score", ["high", "low"])
 
 
 def test_the_entropy_of_a_coin_is_log_two() -> None:

@@ -348,6 +348,39 @@ def test_a_device_far_behind_is_not_asked_about_everything(run: chiplog.Run) -> 
     until(lambda: len(run.spans().device()) == 1000)
 
 
+def test_who_asks_for_spans_sees_what_is_done_by_now(run: chiplog.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever the watcher would have looked at it."""
+    monkeypatch.setattr(Watch, "_loop", lambda self: None)
+    event = Event()
+    with run.span("forward", devices="gpu0") as span:
+        span.async_end([event])
+    assert len(run.spans().device()) == 0
+    event.passed = True
+    (seen,) = run.spans().device()
+    assert seen.error == ""
+
+
+def test_looking_never_waits() -> None:
+    """Neither for a work that cannot be asked nor for a thread that is stuck in one."""
+    stuck, event = threading.Event(), Event()
+
+    class Array:
+        def block_until_ready(self) -> None:
+            stuck.wait(30)
+
+    watch = Watch()
+    tracer = Tracer(watch)
+    for name, work in (("one", Array()), ("two", event)):
+        with tracer.span(name, devices=name) as span:
+            span.async_end(work)
+    event.passed = True
+    began = time.monotonic()
+    tracer.look()
+    assert time.monotonic() - began < 10 and len(watch) >= 1
+    stuck.set()
+    until(lambda: not len(watch))
+
+
 def test_spans_after_the_end_are_nothing(run: chiplog.Run) -> None:
     """They neither wait anywhere nor grow."""
     run.finish()

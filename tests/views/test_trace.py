@@ -21,6 +21,18 @@ def test_the_table_is_by_own_time_with_devices_last() -> None:
     assert "gpu0 idle 0ns" in "\n".join(lines) and "waited 3.5s" in "\n".join(lines)
 
 
+def test_ranks_are_told_apart() -> None:
+    """A share is of the time of all ranks together, a change a rank, and the critical path says whose it is."""
+    one = Spans([span(1, "a", 0, 4, step=1)])
+    two = Spans([span(1, "a", 0, 4, step=1, rank=0), span(1, "a", 4, 8, step=1, rank=1)])
+    assert trace.where(two).splitlines()[1].split()[5] == "50.0%"
+    assert trace.changes(two, one)[0].more == 0
+    assert [line.split()[1:4] for line in trace.path(two).splitlines()[1:]] == [
+        ["rank", "0", "main"],
+        ["rank", "1", "main"],
+    ]
+
+
 def test_failures_are_named() -> None:
     """With how often."""
     failed = [span(n, "load", n, n + 1, failed=True, error="OSError") for n in range(3)]

@@ -404,6 +404,7 @@ class Run:
         """The spans recorded so far."""
         if self._reread is None:
             return []
+        self._tracer.look()
         self.chores.spans()
         if self._journal is not None:
             self._journal.flush()

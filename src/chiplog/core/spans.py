@@ -247,6 +247,11 @@ def _look_for_asyncio() -> Any:
 _running: Callable[[], Any] = _look_for_asyncio
 
 
+def here() -> tuple[int, int]:
+    """The thread and the task, each as a number."""
+    return get_ident(), 0 if _running() is None else id(sys.modules["asyncio"].current_task())
+
+
 def _thread_lane() -> Lane:
     return _lanes.get(get_ident()) or _new_lane()
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from chiplog.core.decorated import decorated
-from chiplog.core.spans import Idle, Span
+from chiplog.core.spans import Idle, Span, here
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,6 +24,8 @@ class Door(Protocol):
 
 class StopWatch:
     """Times what is inside, as often as it is entered, also inside itself; works the same where nothing is recorded.
+
+    Threads, asyncio tasks and calls of what it decorates may use one at once: each has times of its own.
 
     >>> with run.stopwatch("tokenize", metric="data/tokenize_sec") as watch: ...
     >>> watch.elapsed, watch.total, watch.count
@@ -41,45 +43,80 @@ class StopWatch:
         self.name, self.metric, self.tags = name, metric, tags
         self.total = 0.0  # seconds of all that have ended; what is inside itself counts once
         self.count = 0
-        self._last = 0.0
+        self.last = 0.0  # seconds of the one that ended last
         self._run, self._clock = run, clock
-        self._open: list[tuple[float, Span | Idle | None]] = []
+        self._open: dict[tuple[int, int], list[_Lap]] = {}  # by thread and task, the innermost last
 
     @property
     def elapsed(self) -> float:
-        """Seconds: so far while it runs, of the last time when it has stopped."""
-        return self._clock() - self._open[-1][0] if self._open else self._last
+        """Seconds: so far while it runs on this thread or task, otherwise of the last time that has ended."""
+        laps = self._open.get(here())
+        return self._clock() - laps[-1].began if laps else self.last
 
     def start(self) -> StopWatch:
         return self.__enter__()
 
     def stop(self) -> float:
-        """The seconds since its last start; 0 when it does not run."""
-        if not self._open:
+        """The seconds since its last start, on another thread if not on this one; 0 when it does not run."""
+        lap = self._innermost()
+        if lap is None:
             return 0.0
-        self.__exit__(None, None, None)
-        return self._last
+        lap.__exit__(None, None, None)
+        return lap.seconds
 
     def __enter__(self) -> StopWatch:
-        door = self._run()
-        span = None if door is None else door.span(self.name, tags=self.tags).__enter__()
-        self._open.append((self._clock(), span))
+        _Lap(self).__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        now = self._clock()
-        began, span = self._open.pop()
-        self._last = now - began
-        self.count += 1
-        if not self._open:
-            self.total += self._last
-        if span is not None:
-            span.__exit__(kind, error, at)
-        if self.metric is not None and (door := self._run()) is not None:
-            door.log({self.metric: self._last})
+        lap = self._innermost()
+        if lap is not None:
+            lap.__exit__(kind, error, at)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        return decorated(function, lambda: self)
+        return decorated(function, lambda: _Lap(self))
 
     def __repr__(self) -> str:
         return f"<stopwatch {self.name!r}: {self.elapsed:.3f} s, {self.total:.3f} s in {self.count}>"
+
+    def _innermost(self) -> _Lap | None:
+        laps = self._open.get(here()) or next(reversed(list(self._open.values())), None)
+        return laps[-1] if laps else None
+
+
+class _Lap:
+    """One time that a stopwatch runs; ended by itself, whatever has begun since."""
+
+    __slots__ = ("_inside", "_place", "_span", "_watch", "began", "seconds")
+
+    def __init__(self, watch: StopWatch) -> None:
+        self._watch = watch
+        self.seconds = 0.0
+
+    def __enter__(self) -> _Lap:
+        watch = self._watch
+        door = watch._run()
+        self._span = None if door is None else door.span(watch.name, tags=watch.tags).__enter__()
+        self._place = here()
+        laps = watch._open.setdefault(self._place, [])
+        self._inside = bool(laps)
+        laps.append(self)
+        self.began = watch._clock()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        watch = self._watch
+        laps = watch._open.get(self._place, [])
+        if self not in laps:  # stopped by hand
+            return
+        self.seconds = watch.last = watch._clock() - self.began
+        watch.count += 1
+        if not self._inside:
+            watch.total += self.seconds
+        laps.remove(self)
+        if not laps:
+            del watch._open[self._place]
+        if self._span is not None:
+            self._span.__exit__(kind, error, at)
+        if watch.metric is not None and (door := watch._run()) is not None:
+            door.log({watch.metric: self.seconds})

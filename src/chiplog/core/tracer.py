@@ -51,6 +51,10 @@ class Watcher(Protocol):
         """Wait until nothing is under way; what still is then is given up."""
         ...
 
+    def look(self) -> None:
+        """See now what is done, without waiting for anything."""
+        ...
+
     def tend(self) -> None:
         """Give up what is overdue."""
         ...
@@ -146,6 +150,11 @@ class Tracer:
         """Wait for the devices; what is not done by then is marked."""
         if self._watcher is not None:
             self._watcher.settle(timeout)
+
+    def look(self) -> None:
+        """Have the devices' works that are done by now end now."""
+        if self._watcher is not None and len(self._watcher):
+            self._watcher.look()
 
     def tend(self) -> None:
         if self._watcher is not None and len(self._watcher):

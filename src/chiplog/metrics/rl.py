@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 from chiplog.core.records import Number
@@ -62,7 +63,7 @@ def rewards(matrix: Any, names: Sequence[str] = ()) -> MetricsT:
     """
     import numpy as np
 
-    table = np.asarray(matrix, dtype=float)
+    table = np.asarray(_on_host(matrix), dtype=float)
     if table.ndim == 1:
         table = table[:, None]
     if not table.size:
@@ -89,7 +90,7 @@ def lengths(completions: Any) -> MetricsT:
     """completions/mean_length, max_length and min_length, of a mask by [completion, token] or of the lengths."""
     import numpy as np
 
-    counts = [int(np.sum(np.asarray(one) != 0)) if np.ndim(one) else one for one in completions]
+    counts = [int(np.sum(np.asarray(one) != 0)) if np.ndim(one) else one for one in map(_on_host, completions)]
     return dict(_statistics("completions/{}_length", _selected(counts, None)))
 
 
@@ -97,7 +98,9 @@ def kl_penalty(kl: Any, mask: Any = None) -> MetricsT:
     """reward_kl_penalty: the mean over sequences of each one's mean over its tokens; kl is by [sequence, token]."""
     import numpy as np
 
-    selected = [_selected(row, None if mask is None else mask[at]) for at, row in enumerate(np.atleast_2d(kl))]
+    kl = _on_host(kl)
+    rows = kl if isinstance(kl, (list, tuple)) and any(map(np.ndim, kl)) else np.atleast_2d(kl)
+    selected = [_selected(row, None if mask is None else mask[at]) for at, row in enumerate(rows)]
     means = [float(np.mean(row)) for row in selected if row.size]
     return {"reward_kl_penalty": (means, np.mean)}
 
@@ -106,7 +109,7 @@ def clip_fraction(unclipped: Any, clipped: Any, mask: Any = None) -> float:
     """The share of tokens whose clipped loss is the larger one: pg_clipfrac of policies, vf_clipfrac of values."""
     import numpy as np
 
-    found = _selected(np.asarray(clipped) > np.asarray(unclipped), mask)
+    found = _selected(clipped, mask) > _selected(unclipped, mask)
     return float(np.mean(found)) if found.size else 0.0
 
 
@@ -114,7 +117,7 @@ def entropy(log_probs: Any, mask: Any = None) -> float:
     """loss/entropy: the mean over tokens of −Σ p·log p; log_probs are by [..., token, vocabulary]."""
     import numpy as np
 
-    logs = np.asarray(log_probs, dtype=float)
+    logs = np.asarray(_on_host(log_probs), dtype=float)
     probabilities = np.exp(logs)
     each = -np.sum(np.where(probabilities > 0, probabilities * np.where(probabilities > 0, logs, 0.0), 0.0), axis=-1)
     found = _selected(each, mask)
@@ -151,8 +154,22 @@ def _statistics(name: str, found: Any) -> Iterator[tuple[str, tuple[Any, Reducer
 
 
 def _selected(values: Any, mask: Any) -> Any:
-    """The values that a mask selects, in one flat array."""
+    """The values that a mask selects, in one flat array; rows of a list may have different lengths."""
     import numpy as np
 
-    flat = np.asarray(values, dtype=float)
+    values, mask = _on_host(values), _on_host(mask)
+    try:
+        flat = np.asarray(values, dtype=float)
+    except ValueError:
+        if len({np.shape(row) for row in values}) < 2:  # something else is wrong
+            raise
+        masks = repeat(None) if mask is None else mask
+        return np.concatenate([_selected(row, one) for row, one in zip(values, masks, strict=mask is not None)])
     return flat.ravel() if mask is None else flat[np.broadcast_to(np.asarray(mask) != 0, flat.shape)]
+
+
+def _on_host(values: Any) -> Any:
+    """Tensors of torch as arrays, wherever they are and whatever numpy thinks of their type; all else as it is."""
+    if isinstance(values, (list, tuple)):
+        return [_on_host(one) for one in values]
+    return values.detach().cpu().double().numpy() if hasattr(values, "detach") else values

@@ -2,8 +2,9 @@
 
 All works under way are asked in turn, so that one device's work is seen to end while another's goes on, and a device
 that never answers holds up nobody. How long a work of the same name took last says when to look closely; all looks
-together take about 1 % of a core. The thread never waits inside an array: one that comes back from there while the
-interpreter ends would abort the process (docs/decisions/0015-one-thread-watches-the-devices.md).
+together take about 1 % of a core. Who wants to know all up to now looks too (`look`). The thread never waits inside an
+array: one that comes back from there while the interpreter ends would abort the process
+(docs/decisions/0015-one-thread-watches-the-devices.md).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Watch:
         self._over = False  # nothing more is expected
         self._thread: threading.Thread | None = None
         self._lock = threading.RLock()  # an RLock: a signal handler may trace, too
+        self._looking = threading.Lock()  # whoever asks works
         forks.watch(self)
 
     def __len__(self) -> int:
@@ -85,6 +87,16 @@ class Watch:
         self._over = True
         self._bell.ring()
 
+    def look(self) -> None:
+        """See now what is done, on the caller's thread. Never waits: not for another who looks, nor for a work that
+        cannot be asked."""
+        looking = self._looking
+        if self._works and looking.acquire(blocking=False):
+            try:
+                self._see([work for work in self._nearest() if all(map(_can_be_asked, _flat(work)))])
+            finally:
+                looking.release()
+
     def tend(self) -> None:
         """Give up what is overdue; and the thread, when it waits inside something that cannot be asked."""
         now = monotonic_ns()
@@ -93,11 +105,12 @@ class Watch:
             notes.once("overdue", f"the device did not finish {work.span.name!r} in time; that and the like is marked")
             self._land(work, UNFINISHED)
         if overdue and self._works:
+            self._looking = threading.Lock()  # the one before it may be in hands that are stuck
             self._start(self._thread)
 
     def forked(self) -> None:
         self._works, self._queues, self._bell, self._thread = {}, {}, Bell(), None
-        self._lock = threading.RLock()
+        self._lock, self._looking = threading.RLock(), threading.Lock()
 
     def _start(self, instead: threading.Thread | None) -> None:
         with self._lock:
@@ -115,14 +128,8 @@ class Watch:
                 break
             if not self._works and (self._over or not rung):
                 break
-            works = self._nearest()
-            for work in works:
-                try:
-                    error = _look(work)
-                except Exception as problem:  # a device that has failed raises for every question
-                    error = type(problem).__name__
-                if error is not None:
-                    self._land(work, error)
+            with self._looking:
+                self._see(self._nearest())
             cost, spent = time.thread_time_ns() - spent, time.thread_time_ns()
             passed, now = monotonic_ns() - now, monotonic_ns()
             self._cost += (cost - self._cost) // 4
@@ -132,6 +139,15 @@ class Watch:
                 self._thread = None
         if self._works:  # one has come in between
             self._start(None)
+
+    def _see(self, works: Iterable[Work]) -> None:
+        for work in works:
+            try:
+                error = _look(work)
+            except Exception as problem:  # a device that has failed raises for every question
+                error = type(problem).__name__
+            if error is not None:
+                self._land(work, error)
 
     def _pause(self) -> float:
         """Seconds until the next look, by the next work of every device."""
@@ -227,6 +243,10 @@ def _state(leaf: Any) -> str | None:
     if hasattr(leaf, "block_until_ready"):
         leaf.block_until_ready()
     return ""
+
+
+def _can_be_asked(leaf: Any) -> bool:
+    return not hasattr(leaf, "block_until_ready") or hasattr(leaf, "is_ready")
 
 
 def _no() -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +39,23 @@ def write(stored: Stored, path: Path, *, rank: int | None = None) -> int:
 def events(stored: Stored, *, rank: int | None = None) -> Iterator[dict[str, Any]]:
     """Chrome's events, but for `ts`, which is wall-clock nanoseconds here; an attempt of a rank is a process, and its
     timelines are the threads."""
-    rows: dict[tuple[int, int, str], int] = {}
     spans = stored.spans() if rank is None else stored.spans().of(rank=rank)
     known = {span.key: span for span in spans}
+    flows = count(1)  # of all processes: an id stands for one arrow in the whole trace
     pids: dict[tuple[int, int], int] = {}
+    rows = _rows(spans)
+    named: set[int] = set()
     for span in spans:
         pid = pids.setdefault((span.rank, span.attempt), len(pids) + 1)
-        if (tid := rows.get(span.timeline)) is None:
-            tid = rows[span.timeline] = len(rows) + 1
+        tid = rows[span.key]
+        if tid not in named:
+            named.add(tid)
             yield _metadata("thread_name", pid, tid, span.thread)
         yield _complete(span, pid, tid)
         outer = known.get(span.parent_key)
         if span.kind == "device" and outer is not None:
-            flow = {"cat": "device", "name": "launch", "id": span.id}
-            yield {"ph": "s", "ts": outer.start, "pid": pid, "tid": rows.get(outer.timeline, 0), **flow}
+            flow = {"cat": "device", "name": "launch", "id": next(flows)}
+            yield {"ph": "s", "ts": outer.start, "pid": pid, "tid": rows[outer.key], **flow}
             yield {"ph": "f", "bp": "e", "ts": span.start, "pid": pid, "tid": tid, **flow}
     is_counter = matcher(COUNTERS)
     for segment in layout.segments(stored.path):
@@ -69,6 +73,28 @@ def events(stored: Stored, *, rank: int | None = None) -> Iterator[dict[str, Any
                 yield {"ph": "i", "s": "p", "name": title, "tid": 0, "args": records.fields(record), **when}
     for (rank_, attempt), pid in pids.items():
         yield _metadata("process_name", pid, 0, f"rank {rank_}" + (f", attempt {attempt}" if attempt > 1 else ""))
+
+
+def _rows(spans: Iterable[Span]) -> dict[Hashable, int]:
+    """The number of the row that each span stands in: those of a row lie one inside the other or apart, since of others
+    Perfetto shows only the first."""
+    lanes: dict[Hashable, list[tuple[int, list[int]]]] = {}  # of a timeline: its rows, with the ends of what is open
+    numbers = count(1)
+    rows: dict[Hashable, int] = {}
+    for span in sorted(spans, key=lambda span: (span.start, -span.duration)):
+        lane = next((one for one in lanes.get(span.timeline, ()) if _fits(span, one[1])), None)
+        if lane is None:
+            lane = next(numbers), []
+            lanes.setdefault(span.timeline, []).append(lane)
+        rows[span.key] = lane[0]
+        lane[1].append(span.end)
+    return rows
+
+
+def _fits(span: Span, ends: list[int]) -> bool:
+    while ends and ends[-1] <= span.start:
+        ends.pop()
+    return not ends or span.end <= ends[-1]
 
 
 def _complete(span: Span, pid: int, tid: int) -> dict[str, Any]:

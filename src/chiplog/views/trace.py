@@ -31,7 +31,7 @@ class Leg(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Seconds a step that a name took here and there."""
+    """Seconds a step and rank that a name took here and there."""
 
     name: str
     kind: str
@@ -44,11 +44,11 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def where(spans: Spans, *, width: int | None = None, colour: bool = False) -> str:
-    """A table of names by their own time, those on devices last; shares are of the time from first to last."""
+    """A table of names by their own time, those on devices last; shares are of the time from first to last, a rank."""
     if not spans:
         return "no spans; `with run.span(name):` records them"
     begin, end = spans.reach
-    wall = (end - begin) / 1e9 or 1e-9
+    wall = (end - begin) / 1e9 * len({span.rank for span in spans}) or 1e-9
     rows = sorted(spans.table(by_step=False), key=lambda one: (PLACES.get(one.kind, 0), -one.own))
     shown: list[list[str | Cell]] = [
         [
@@ -124,9 +124,12 @@ def path(spans: Spans, *, width: int | None = None, colour: bool = False) -> str
     """The critical path as a table, legs of the same span one after another as one."""
     legs = critical_path(spans)
     whole = sum(leg.seconds for leg in legs) or 1e-9
+    several = len({leg.span.rank for leg in legs if leg.span}) > 1
     joined: list[tuple[str, str, float, int]] = []
     for leg in legs:
         name, lane = (leg.span.name, leg.span.thread) if leg.span else ("(nobody at work)", "")
+        if several and leg.span:
+            lane = f"rank {leg.span.rank} {lane}"
         if joined and joined[-1][:2] == (name, lane):
             joined[-1] = name, lane, joined[-1][2] + leg.seconds, joined[-1][3] + 1
         else:
@@ -154,7 +157,7 @@ def against(here: Spans, there: Spans, *, width: int | None = None, colour: bool
             KINDS.get(one.kind, one.kind),
             clock(one.here),
             clock(one.there),
-            Cell(("+" if one.more > 0 else "-") + clock(abs(one.more)), "31" if one.more > 0 else "32"),
+            Cell(_sign(one.more) + clock(abs(one.more)), "31" if one.more > 0 else "32" if one.more < 0 else ""),
             f"{one.here / one.there:.2f}x" if one.there else "new",
         ]
         for one in changes(here, there)[:MOST]
@@ -175,8 +178,12 @@ def clock(seconds: float) -> str:
     return f"{seconds * 1e9:.0f}ns"
 
 
+def _sign(seconds: float) -> str:
+    return "+" if seconds > 0 else "-" if seconds < 0 else ""
+
+
 def _a_step(spans: Spans) -> dict[tuple[str, str], float]:
-    steps = len({span.step for span in spans}) or 1
+    steps = len({(span.rank, span.step) for span in spans}) or 1
     return {(one.name, one.kind): one.own / steps for one in spans.table(by_step=False)}
 
 

@@ -417,6 +417,17 @@ def test_a_stopwatch_says_its_time_and_logs_it(caplog: pytest.LogCaptureFixture)
     assert found["StopWatch/timing/forward/dt"] == [watch.elapsed] and found["StopWatch/timing/forward/iter"] == [3]
 
 
+def test_a_stopwatch_inside_itself_logs_both_times() -> None:
+    """The inner one's is its own, not what the outer one has taken so far."""
+    history = History()
+    history.update({"loss": 1.0}, step=5)
+    watch = StopWatch("w", wbtag="w")
+    watch._watch._clock = iter([0.0, 1.0, 3.0, 7.0]).__next__
+    with watch, watch:
+        pass
+    assert history.history["StopWatch/w/dt"] == [2.0, 7.0]
+
+
 def test_a_stopwatch_is_a_decorator_and_lets_exceptions_through() -> None:
     """Also inside itself, and without any run."""
     watch = StopWatch("work")

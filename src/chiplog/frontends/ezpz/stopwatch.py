@@ -48,7 +48,7 @@ class StopWatch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._watch.__exit__(kind, error, at)
-        took = self._watch.elapsed
+        took = self._watch.last
         if self._says:
             logger.info("%s took %.3f seconds", self._watch.name, took)
         if self._tag is not None and (run := engine.current) is not None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from chiplog.core import notes
 from chiplog.core.errors import BadSetting
-from chiplog.frontends.tunix.perf import export
+from chiplog.frontends.tunix.perf import export, writer
 from chiplog.frontends.tunix.perf.experimental import export as export_v2
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions
+from chiplog.metrics.reducing import MetricsT
 
 
 def create_perf_config(cluster_config: Any) -> PerfMetricsConfig | None:
@@ -37,6 +38,32 @@ def create_perf_config(cluster_config: Any) -> PerfMetricsConfig | None:
                 cluster_config, options.enable_trace_writer, options.trace_dir or None
             ).export_metrics
     return config
+
+
+def with_traces(config: PerfMetricsConfig, cluster_config: Any) -> PerfMetricsConfig:
+    """The same functions; one that is not ours has the trace file beside it that the options ask for."""
+    options = PerfMetricsOptions.of(getattr(cluster_config.training_config, "perf_metrics_options", None))
+    if options is None or not options.enable_trace_writer:
+        return config
+    first, second = config.custom_export_fn, config.custom_export_fn_v2
+    if first is not None and not writer.is_ours(first):
+        first = Traced(first, export.PerfMetricsExport.from_cluster_config(cluster_config))
+    if second is not None and not writer.is_ours(second):
+        exporter = export_v2.PerfMetricsExport.from_cluster_config(cluster_config, True, options.trace_dir or None)
+        second = Traced(second, exporter)
+    return PerfMetricsConfig(first, second)
+
+
+class Traced:
+    """An export function of one's own, and an exporter of ours that writes the trace."""
+
+    def __init__(self, function: Callable[[Any], MetricsT], exporter: Any) -> None:
+        self._function, self._exporter = function, exporter
+        self.writer, self.flush = exporter.writer, exporter.flush
+
+    def __call__(self, recorded: Any) -> MetricsT:
+        self._exporter.write(recorded)
+        return self._function(recorded)
 
 
 def load(path: str, key: str, version: str = "") -> Callable[..., Any]:

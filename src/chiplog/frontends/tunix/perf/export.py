@@ -8,7 +8,7 @@ from typing import Any
 
 from chiplog.core import notes
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsOptions, PerfSpanQuery
-from chiplog.frontends.tunix.perf.recording import checked
+from chiplog.frontends.tunix.perf.recording import Reading, checked
 from chiplog.frontends.tunix.perf.span import Span, SpanGroup
 from chiplog.frontends.tunix.perf.writer import TraceWriter
 from chiplog.metrics import topology
@@ -34,11 +34,13 @@ class PerfMetricsExport:
         *,
         legacy_gaps: bool = False,
     ) -> ExportFn:
-        """The metrics of a cluster's topology; with `perf_metrics_options` in its training config, a trace file too."""
-        options = PerfMetricsOptions.of(getattr(cluster_config.training_config, "perf_metrics_options", None))
+        """The metrics of a cluster's topology, and a trace file, unless `perf_metrics_options` in its training config
+        say that there is to be none."""
+        given = PerfMetricsOptions.of(getattr(cluster_config.training_config, "perf_metrics_options", None))
+        options = given or PerfMetricsOptions()
         writer = None
         devices = role_devices(cluster_config)
-        if options is not None and options.enable_trace_writer:
+        if options.enable_trace_writer:
             writer = TraceWriter(options.trace_dir or None, "perfetto_trace", devices)
         return PerfMetricsExport.from_role_to_devices(
             devices,
@@ -83,14 +85,18 @@ class _Export:
         self.writer = writer
         self._first = {role: one[0] if one else None for role, one in devices.items()}
         self._micro, self._legacy_gaps = micro, legacy_gaps
-        self._seen = 0
+        self._reading = Reading()
+        self._told: Stretch | None = None  # the step that metrics were made of
 
     def __call__(self, query: PerfSpanQuery) -> MetricsT:
-        self._write(query)
+        self.write(query)
         times = step_times(query, self._first)
         if times is None:
             notes.once("tunix no step", f"there is no group {GLOBAL_STEP!r} to make metrics of")
             return {}
+        if times.step == self._told:  # this one was not traced
+            return {}
+        self._told = times.step
         found = topology.metrics(times, self.topology, legacy_gaps=self._legacy_gaps)
         for name, stretches in zip(self._micro, (times.rollouts, times.actors), strict=True):
             if self._micro[name]:
@@ -99,14 +105,14 @@ class _Export:
 
     def flush(self, query: PerfSpanQuery) -> None:
         """Write what has come since the last call, and have all of it in the file."""
-        self._write(query)
+        self.write(query)
         if self.writer is not None:
             self.writer.flush()
 
-    def _write(self, query: PerfSpanQuery) -> None:
+    def write(self, query: PerfSpanQuery) -> None:
+        """Have what has come since the last call written."""
         if self.writer is not None:
-            spans, self._seen = query.arrivals.since(self._seen)
-            self.writer.write(spans)
+            self.writer.write(self._reading.new(query.arrivals))
 
 
 def role_devices(cluster_config: Any) -> dict[str, tuple[str, ...]]:

@@ -15,6 +15,8 @@ from chiplog.metrics.reducing import MetricsT
 
 __all__ = ["MetricsT", "PerfMetricsConfig", "PerfMetricsOptions", "PerfSpanQuery"]
 
+SECTIONS = ("rl_training_config", "training_config")  # of a config file that may hold the options
+
 Selector = tuple[str, str, int]  # which, name, place
 
 
@@ -140,7 +142,7 @@ class PerfMetricsOptions:
 
     @classmethod
     def from_yaml(cls, text: str) -> PerfMetricsOptions | None:
-        """The options under `rl_training_config` in a YAML text.
+        """The options under `rl_training_config`, or `training_config`, in a YAML text.
 
         A version may be switched off in a file that names its export function: that is said, and not an error.
         """
@@ -149,8 +151,9 @@ class PerfMetricsOptions:
         except ImportError:
             raise MissingPackage("reading a YAML config needs the package 'pyyaml': pip install pyyaml") from None
         document = yaml.safe_load(text) or {}
-        section = document.get("rl_training_config") if isinstance(document, Mapping) else None
-        given = (section or {}).get("perf_metrics_options")
+        sections = [document.get(key) for key in SECTIONS] if isinstance(document, Mapping) else []
+        found = [section.get("perf_metrics_options") for section in sections if isinstance(section, Mapping)]
+        given = next(filter(None, found), None)
         return cls.of(_without_idle_paths(given) if isinstance(given, Mapping) else given)
 
 

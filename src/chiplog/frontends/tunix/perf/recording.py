@@ -5,7 +5,6 @@ A cluster records with its run's tracer, so its spans are in the journal too; wi
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,12 +13,16 @@ from itertools import islice
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import astuple
 
 from chiplog.core import forks, notes, records
 from chiplog.core.clock import Clock
 from chiplog.core.devices import labels
 from chiplog.core.errors import BadSetting
 from chiplog.core.run import Run
+from chiplog.core.spans import here
 from chiplog.core.tracer import Tracer, Watcher
 from chiplog.runtime.watch import Watch
 from chiplog.store.spans import Span, expand
@@ -30,6 +33,10 @@ WAITING = 50_000  # spans that wait until somebody looks
 Reader = Callable[[list[Span]], None]
 
 _innermost: ContextVar[Opened | None] = ContextVar("chiplog_tunix_span", default=None)
+
+
+class Launching(Span, frozen=True):
+    """A host's span that gave work to devices, whose parts may come much later."""
 
 
 class Recording:
@@ -57,7 +64,8 @@ class Recording:
         self._readers.append(reader)
 
     def collect(self) -> None:
-        """Have the readers see every span that has finished by now."""
+        """Have the readers see every span that has finished by now, on devices too."""
+        self.tracer.look()
         if self.run is not None:
             self.run.keep_spans()
         else:
@@ -92,7 +100,9 @@ class Recording:
     def _give(self) -> None:
         self._waiting = 0
         while self._batches:
-            found = list(expand(records.Spans(0, 0, **self._batches.popleft()), 0, 0))
+            batch = records.Spans(0, 0, **self._batches.popleft())
+            launched = set(batch.launched)
+            found = [Launching(*astuple(one)) if one.id in launched else one for one in expand(batch, 0, 0)]
             for reader in self._readers:
                 try:
                     reader(found)
@@ -120,6 +130,18 @@ class Arrivals:
                 f"more than {kept:,} spans between two exports; the first ones are in the journal alone",
             )
         return list(islice(reversed(self._kept), new))[::-1], self._count
+
+
+class Reading:
+    """How far one reader has come, in the arrivals of any tracers."""
+
+    def __init__(self) -> None:
+        self._seen: WeakKeyDictionary[Arrivals, int] = WeakKeyDictionary()
+
+    def new(self, arrivals: Arrivals) -> list[Span]:
+        """What has come since the last time it asked."""
+        found, self._seen[arrivals] = arrivals.since(self._seen.get(arrivals, 0))
+        return found
 
 
 class Opened:
@@ -151,7 +173,7 @@ class Opened:
 
     def __enter__(self) -> Opened:
         around = self._around = _innermost.get()
-        self._where = _here()
+        self._where = here()
         if around is not None and around._is(self):
             around._joined, self.span = True, around.span
             if self._tags:
@@ -216,10 +238,3 @@ def checked(devices: Any) -> list[str]:
         if not isinstance(one, str) and not any(hasattr(one, mark) for mark in ("platform", "index")):
             raise BadSetting(f"{one!r:.100} is no device: give a name such as 'tpu0', or a device of jax or torch")
     return labels(devices)
-
-
-def _here() -> tuple[int, int]:
-    """The thread and the task."""
-    events = sys.modules.get("asyncio.events")
-    task = None if events is None or events._get_running_loop() is None else sys.modules["asyncio"].current_task()
-    return threading.get_ident(), id(task)

@@ -18,6 +18,7 @@ from typing import Any
 from chiplog.core import notes, records
 from chiplog.core.files import make_dir
 from chiplog.frontends.tunix.perf.experimental import constants
+from chiplog.frontends.tunix.perf.recording import Launching
 from chiplog.runtime import ranks
 from chiplog.store.spans import Span as Recorded
 from chiplog.store.timelines import Trace
@@ -171,7 +172,7 @@ def _batch(spans: Sequence[Recorded], layout: New) -> records.Spans:
         tags={str(span.id): span.tags for span in ordered if span.tags},
         errors={str(span.id): span.error for span in ordered if span.error},
         failed=[span.id for span in ordered if span.failed],
-        launched=sorted({span.parent for span in ordered if span.kind in ("device", "queue")}),
+        launched=[span.id for span in ordered if isinstance(span, Launching)],
         kinds={span.thread: span.kind for span in ordered if span.kind},
     )
 
@@ -213,6 +214,11 @@ def _make(folder: Path, own: bool = False) -> Path:
     if own and about.st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to somebody else; give another trace_dir")
     return folder
+
+
+def is_ours(export_fn: Any) -> bool:
+    """Whether an export function writes traces itself, or was told not to."""
+    return hasattr(getattr(export_fn, "__self__", export_fn), "writer")
 
 
 def flush(export_fn: Any, seen: Any) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from chiplog.core import notes
 from chiplog.frontends.tunix.gathering import Gathering
 from chiplog.frontends.tunix.perf import trace, writer
-from chiplog.frontends.tunix.perf.config import create_perf_config
+from chiplog.frontends.tunix.perf.config import create_perf_config, with_traces
 from chiplog.frontends.tunix.perf.experimental import constants
 from chiplog.frontends.tunix.perf.experimental import tracer as trace_v2
 from chiplog.frontends.tunix.perf.export import GLOBAL_STEP, role_devices
@@ -106,6 +106,7 @@ class RLCluster:
         self.global_steps = 0
         config = cluster_config.training_config
         self.perf_config = perf_config or create_perf_config(cluster_config) or PerfMetricsConfig()
+        self._exports = with_traces(self.perf_config, cluster_config)
         self.metrics_logger = MetricsLogger(config.metrics_logging_options)
         self.metrics_logger.current_step = lambda: self.global_steps
         self._external: Callable[[MetricsBuffer], Any] | None = None
@@ -168,7 +169,7 @@ class RLCluster:
         self._end_traces()
         self._gathering.flush(self.metrics_logger.left())
         self.metrics_logger.close()
-        for export_fn in (self.perf_config.custom_export_fn, self.perf_config.custom_export_fn_v2):
+        for export_fn in (self._exports.custom_export_fn, self._exports.custom_export_fn_v2):
             writer.close(export_fn)
 
     def __enter__(self) -> RLCluster:
@@ -181,7 +182,7 @@ class RLCluster:
         """Both versions, on one recording; one that has no export function records nothing."""
         first: trace.PerfTracer | trace.NoopTracer = trace.NoopTracer()
         second: trace_v2.PerfTracer | trace_v2.NoopTracer = trace_v2.NoopTracer()
-        config = self.perf_config
+        config = self._exports
         if config.custom_export_fn is None and config.custom_export_fn_v2 is None:
             return first, second
         run = self.metrics_logger.run
@@ -205,9 +206,9 @@ class RLCluster:
         if self._recording is not None:
             self._recording.settle(self.metrics_logger.left())
         if isinstance(self.perf, trace.PerfTracer):
-            writer.flush(self.perf_config.custom_export_fn, trace.query(self.perf))
+            writer.flush(self._exports.custom_export_fn, trace.query(self.perf))
         if isinstance(self.perf_v2, trace_v2.PerfTracer):
-            writer.flush(self.perf_config.custom_export_fn_v2, self.perf_v2.timelines)
+            writer.flush(self._exports.custom_export_fn_v2, self.perf_v2.timelines)
 
     def _trainer(self, role: str, model: Any, optimizer: Any) -> PeftTrainer:
         config = copy.copy(self.cluster_config.training_config)

@@ -8,7 +8,7 @@ from typing import Any
 from chiplog.core import notes
 from chiplog.frontends.tunix.perf.experimental.tracer import Timeline
 from chiplog.frontends.tunix.perf.export import role_devices
-from chiplog.frontends.tunix.perf.recording import checked
+from chiplog.frontends.tunix.perf.recording import Reading, checked
 from chiplog.frontends.tunix.perf.writer import TraceWriter
 from chiplog.metrics import timing
 from chiplog.metrics.reducing import MetricsT
@@ -27,7 +27,7 @@ class PerfMetricsExport:
     ) -> None:
         devices = {str(role): checked(those) for role, those in (role_to_devices or {}).items()}
         self.writer = TraceWriter(trace_dir or None, "perfetto_trace_v2", devices) if enable_trace_writer else None
-        self._seen: dict[str, int] = {}  # how many spans of a timeline have been exported
+        self._reading = Reading()
         self._closed = False
 
     @classmethod
@@ -49,10 +49,15 @@ class PerfMetricsExport:
             self.writer.write(spans)
         return {name: (value, None) for name, value in timing.times(spans).items()} if spans else {}
 
-    def flush(self, timelines: Mapping[str, Timeline]) -> None:
-        """Write what has come since, and have all of it in the file."""
+    def write(self, timelines: Mapping[str, Timeline]) -> None:
+        """Have what has come since the last call written, and nothing else."""
         if self.writer is not None and not self._closed:
             self.writer.write(self._new(timelines))
+
+    def flush(self, timelines: Mapping[str, Timeline]) -> None:
+        """Write what has come since, and have all of it in the file."""
+        self.write(timelines)
+        if self.writer is not None and not self._closed:
             self.writer.flush()
 
     def shutdown(self, wait: bool = True) -> None:
@@ -68,11 +73,10 @@ class PerfMetricsExport:
         self.shutdown()
 
     def _new(self, timelines: Mapping[str, Timeline]) -> Sequence[Recorded]:
-        found: list[Recorded] = []
-        for name, timeline in timelines.items():
-            arrived, self._seen[name] = timeline.arrivals.since(self._seen.get(name, 0))
-            found += arrived
-        return found
+        return [span for timeline in timelines.values() for span in self._reading.new(timeline.arrivals)]
+
+
+PerfMetricExport = PerfMetricsExport  # as the documentation's text calls it
 
 
 def log_metric_export_fn(timelines: Mapping[str, Timeline]) -> MetricsT:
