@@ -33,6 +33,7 @@ import numpy
 import chiplog
 from absl import logging as absl_logging
 from clu import metric_writers
+from clu.metric_writers.torch_tensorboard_writer import TorchTensorboardWriter
 from metrax import logging as metrax_logging
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
@@ -46,7 +47,10 @@ absl_logging.set_verbosity("info")
 def writer():
     return metric_writers.MultiWriter([metric_writers.AsyncWriter(metric_writers.LoggingWriter())])
 
-sinks = {"clu": writer, "metrax": lambda: metrax_logging.TensorboardBackend("tb"), "memory": {}}
+def torch_writer():
+    return metric_writers.AsyncMultiWriter([TorchTensorboardWriter("torch")])
+
+sinks = {"clu": writer, "torch": torch_writer, "metrax": lambda: metrax_logging.TensorboardBackend("tb"), "memory": {}}
 if FULL:
     sinks["summary"] = lambda: metric_writers.SummaryWriter("summary")
 run = chiplog.init("p", config={"lr": 0.1, "model": {"layers": [1, 2]}}, sinks=sinks, dir="runs", alerts=False)
@@ -69,7 +73,7 @@ def scalars(folder):
                     found.append((value.tag, event.step, value.tensor.float_val[0]))
     return found
 
-for folder in ("tb", *(["summary"] if FULL else [])):
+for folder in ("tb", "torch", *(["summary"] if FULL else [])):
     got = scalars(folder)
     assert [row for row in got if row[0] == "train/loss"] == [("train/loss", n, n / 4) for n in range(50)], got
     assert ("eval/loss", 49, 3.0) in got and ("gpu/0/power", 49, 300.0) in got, got
