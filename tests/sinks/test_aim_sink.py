@@ -74,11 +74,11 @@ def points(run: dict[str, Any], name: str) -> list[tuple[int, float]]:
     return list(zip(steps, values, strict=True))
 
 
-def test_a_run_arrives_and_a_new_attempt_goes_on(tmp_path: Path) -> None:
+def test_a_run_arrives_and_a_new_attempt_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All numbers by the names of the services, the config as parameters, what Aim has objects for, alerts as messages; of a
-    step logged again the newer value."""
-    repo = tmp_path / "aim"
-    sinks = {"aim": {"repo": str(repo), "experiment": "tiny", "name": "one"}}
+    step logged again the newer value. The repository is where the training sees it."""
+    monkeypatch.chdir(tmp_path)
+    sinks = {"aim": {"repo": "aim", "experiment": "tiny", "name": "one"}}
 
     def begin(**more: Any) -> chiplog.Run:
         return chiplog.init("test", sinks=sinks, dir=tmp_path / "runs", id="run", **more)
@@ -102,7 +102,7 @@ def test_a_run_arrives_and_a_new_attempt_goes_on(tmp_path: Path) -> None:
         again.log({"loss": step * 10}, step=step)
     assert again.finish(timeout=120)
 
-    (found,) = runs(repo)
+    (found,) = runs(tmp_path / "aim")
     assert (found["name"], found["experiment"]) == ("one", "tiny")
     assert found["params"]["config"] == {"lr": 0.2, "model": {"layers": [1, 2]}, "seed": str(10**30)}
     assert found["params"]["chiplog"] == {"id": "run", "project": "test"}
@@ -138,7 +138,7 @@ from chiplog.sinks import aim
 
 here = Path(sys.argv[1])
 (here / "drawing.svg").write_text("<svg/>")
-sink = aim.open_sink(Identity("test", "run", here, "one", "launch"), {}, repo=str(here / "aim"))
+sink = aim.open_sink(Identity("test", "run", here, "one", "launch", cwd=str(here)), {})
 sink.write([Step(0, 10**18, 0, {"loss": 1.0}), Text(1, 10**18, "said", "x", 0)])
 for number in (File(2, 10**18, "drawing", "drawing.svg", "image/svg+xml", 6, "", 0), Text(3, 10**18, "loss", "x", 1),
                Step(4, 10**18, 1, {"said": 2.0})):
@@ -152,10 +152,14 @@ sink.close()
 
 
 def test_what_aim_will_never_take_holds_nothing_up(tmp_path: Path) -> None:
-    """A drawing that is no picture to it, a name that was of another kind: left out, and not tried for ever."""
+    """A drawing that is no picture to it, a name that was of another kind: left out, and not tried for ever. Without
+    a repository it is `.aim` in the training's folder, wherever the sink runs."""
     words = [sys.executable, "-c", REFUSED, str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False, cwd=elsewhere)
     assert done.stdout.split() == ["rejected"] * 3, done.stderr
+    assert (tmp_path / ".aim").is_dir()
 
 
 class Server:

@@ -20,6 +20,7 @@ from aim.sdk.objects import Text as AimText
 from aim.sdk.repo import Repo
 from aim.sdk.repo_utils import get_repo
 from aim.sdk.run import Run
+from aim.sdk.utils import search_aim_repo
 
 from chiplog.core import values
 from chiplog.core.errors import Rejected
@@ -44,7 +45,7 @@ def open_sink(
     name: str | None = None,
 ) -> Aim:
     """`repo` is a path or `aim://host:port`; without it, what Aim itself takes: `.aim` here or further up."""
-    where = repo or environ.get("AIM_REPO")
+    where = located(repo or environ.get("AIM_REPO"), Path(identity.cwd).absolute())
     return Aim(identity, repo=where, experiment=experiment or identity.project, name=name or identity.name)
 
 
@@ -53,7 +54,7 @@ class Aim:
 
     commits = True
 
-    def __init__(self, identity: Identity, *, repo: str | None, experiment: str, name: str) -> None:
+    def __init__(self, identity: Identity, *, repo: str, experiment: str, name: str) -> None:
         self._identity = identity
         self._repo, self._experiment, self._name = repo, experiment, name
         self._hash = ""
@@ -101,8 +102,7 @@ class Aim:
 
     def _open(self) -> Run:
         # Each time another connection to a server: Aim would give back the one that has failed.
-        remote = self._repo is not None and Repo.is_remote_path(self._repo)
-        repo = Repo(self._repo) if remote else get_repo(self._repo)
+        repo = Repo(self._repo) if Repo.is_remote_path(self._repo) else get_repo(self._repo)
         known = self._hash or None
         if not repo.is_remote_repo:
             # Aim goes on with a run whose folder is there. So it is ours to choose the hash, and a relay that is killed
@@ -124,6 +124,13 @@ class Aim:
         _commit(run)
         self._hash = run.hash
         return run
+
+
+def located(repo: str | None, cwd: Path) -> str:
+    """A repository as seen from the training's folder: the relay is elsewhere."""
+    if repo is None:
+        return search_aim_repo(cwd)[0] or str(cwd)
+    return repo if "://" in repo else str(cwd / Path(repo).expanduser())
 
 
 def hash_of(identity: Identity) -> str:
