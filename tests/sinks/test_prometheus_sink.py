@@ -97,6 +97,24 @@ def test_a_real_prometheus_scrapes_a_run(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", scraped), timeout=1)
 
 
+def test_a_real_prometheus_sees_the_end(tmp_path: Path) -> None:
+    """With `linger`, the last values and that the run has ended; the end waits for that scrape, and no longer."""
+    scraped, port = free_port(), free_port()
+    (tmp_path / "prometheus.yml").write_text(
+        "global: {scrape_interval: 1s}\n"
+        f"scrape_configs: [{{job_name: chiplog, static_configs: [{{targets: ['127.0.0.1:{scraped}']}}]}}]\n"
+    )
+    words = ("--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}")
+    with server(tmp_path, "prometheus", port, *words) as url:
+        options = {"port": scraped, "linger": 300}
+        run = chiplog.init("tiny-lm", sinks={"prometheus": options}, dir=tmp_path / "runs", id="r1")
+        run.log({"train/loss": 0.25}, step=7)
+        assert run.finish(timeout=60)
+        last = "last_over_time(%s[5m])"  # what has gone is no value of now
+        wait_for(lambda: ask(url, last % "chiplog_running") == {"chiplog_running": 0}, 30, "the end")
+        assert ask(url, last % "chiplog_metric")["train/loss"] == 0.25
+
+
 def test_a_real_pushgateway_has_the_last_values(tmp_path: Path) -> None:
     """They stay there after the run, with the label that it has ended."""
     port = free_port()

@@ -7,6 +7,7 @@ runs can be compared by a label, and no name of a person collides with one of so
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from chiplog.core.records import AnyRecord, Finish, Record, Step
 from chiplog.sinks.outward import double, outward
 
 LABELS = ("project", "run", "run_name")
+ANSWER = 0.5  # s for the answer to a last scrape to go out
 
 
 def open_sink(
@@ -45,10 +47,13 @@ class Latest:
         self.step = float("nan")
         self.running = True
         self.labels = tuple(sayable(label) for label in labels)
+        self.seen = threading.Event()  # a scrape has the newest of them
         self._lock = threading.Lock()  # between the scraper's thread and ours
 
     def feed(self, batch: Sequence[AnyRecord]) -> None:
         with self._lock:
+            if batch:
+                self.seen.clear()
             for record in batch:
                 self.values |= {sayable(name): double(value) for name, value in outward(record).items()}
                 if isinstance(record, Step):
@@ -59,6 +64,7 @@ class Latest:
     def collect(self) -> Iterator[Metric]:
         with self._lock:
             values, step, running = dict(self.values), self.step, self.running
+            self.seen.set()
         metric = GaugeMetricFamily("chiplog_metric", "The latest value of a series.", labels=("name", *LABELS))
         for name, value in sorted(values.items()):
             metric.add_metric((name, *self.labels), value)
@@ -98,9 +104,10 @@ class Prometheus:
             push_to_gateway(self._push, self._job, self._registry, grouping_key=run, timeout=10)
 
     def close(self) -> None:
-        """Leaves the endpoint open for `linger` seconds more, for a last scrape."""
+        """Leaves the endpoint open until the last values have been scraped, for `linger` seconds at most."""
         if self._server is not None:
-            threading.Event().wait(self._linger)
+            if self._linger and self._latest.seen.wait(self._linger):
+                time.sleep(ANSWER)
             self._server.shutdown()
             self._server.server_close()
             self._server = None
