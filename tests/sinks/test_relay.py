@@ -73,8 +73,14 @@ def test_a_service_that_is_down_costs_one_warning(
     log(run)
     wait_for(lambda: run.health()["sinks"]["boat"]["state"] == "failing", 20)
     wait_for(lambda: "sink 'boat' fails" in capfd.readouterr().err, 10)
+    assert run.health()["sinks"]["boat"]["lag_bytes"] > 0
+    assert main(["show", str(run.dir)]) == 0
+    (line,) = (line for line in capfd.readouterr().out.splitlines() if line.startswith("  boat"))
+    assert "behind, failing after" in line and "no wind" in line
     boat.weather(None)
     assert run.finish()
+    assert main(["show", str(run.dir)]) == 0
+    assert "  boat  up to date" in capfd.readouterr().out
     assert boat.cargo == EXPECTED
     assert "fails" not in capfd.readouterr().err
 
