@@ -8,6 +8,7 @@ import math
 import shutil
 import socket
 import subprocess
+import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -127,6 +128,26 @@ def test_a_real_pushgateway_has_the_last_values(tmp_path: Path) -> None:
         mine = [line for line in lines if line.startswith("chiplog_")]
         assert any('name="train/loss"' in line and 'run="r1"' in line and line.endswith(" 19") for line in mine), mine
         assert any(line.startswith("chiplog_running") and line.endswith(" 0") for line in mine)
+
+
+def test_a_killed_run_does_not_run_for_ever_at_a_gateway(tmp_path: Path) -> None:
+    """Nobody has said that it has ended; its relay sees it."""
+    port = free_port()
+    with server(tmp_path, "prometheus-pushgateway", port, f"--web.listen-address=127.0.0.1:{port}") as url:
+        code = (
+            "import chiplog, os, signal\n"
+            f"run = chiplog.init('p', sinks={{'prometheus': {{'push': {url!r}}}}}, dir='runs', id='r1')\n"
+            "run.log({'x': 1.5}, step=0)\n"
+            "os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, timeout=60)
+
+        def ended() -> bool:
+            lines = (get(f"{url}/metrics") or "").splitlines()
+            return any(line.startswith("chiplog_running{") and line.endswith(" 0") for line in lines)
+
+        wait_for(ended, 60, "the end at the gateway")
+        assert 'name="x"' in (get(f"{url}/metrics") or "")
 
 
 def test_a_gateway_that_is_down_is_tried_again() -> None:
