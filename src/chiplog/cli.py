@@ -72,6 +72,11 @@ def _run(argv: Sequence[str] | None) -> int:
     args.screen = screen.look(sys.stdout, args.environ)
     code: int = import_module(f"chiplog.commands.{args.verb}").run(args)
     sys.stdout.flush()
+    if (
+        args.verb == "sync" and argv is None
+    ):  # all is delivered or given up: no package of a service may hold the process
+        sys.stderr.flush()
+        os._exit(code)
     return code
 
 

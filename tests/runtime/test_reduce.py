@@ -77,6 +77,15 @@ def test_statistics_that_come_later_belong_to_their_step(told: Told, launched: P
 
 
 @scenario("asynchronous")
+def test_a_run_says_before_its_first_row_that_there_will_be_statistics(told: Told, launched: Path) -> None:
+    """So that who gets the rows can tell one rank's own; rank 0 says it, once."""
+    stored = chiplog.read(launched / "asynchronous" / "runs" / "p" / told.ranks[0]["id"])
+    (said,) = (one for one in stored.records(kind="event") if one.name == "ranks")
+    assert said.data == {"statistics": "async"}
+    assert said.seq < min(one.seq for one in stored.records(kind="step", rank=0))
+
+
+@scenario("asynchronous")
 def test_ranks_agree_on_a_run_and_a_launch(told: Told, launched: Path) -> None:
     """With `ranks="all"` and nobody who says which job this is, rank 0 says it; and every journal is there."""
     assert len({(rank["id"], rank["launch"]) for rank in told.ranks}) == 1

@@ -16,7 +16,7 @@ import pytest
 from tests.sinks.mlflow_server import Server, shared
 
 MODULE = '''
-import json, os, time
+import atexit, json, os, time
 from pathlib import Path
 
 
@@ -38,7 +38,9 @@ class Boat:
             if what == "reject" and any(getattr(one, "step", None) == 3 for one in batch):
                 from chiplog.core.errors import Rejected
                 raise Rejected("step 3 is not wanted")
-            if what in ("reject",):
+            if what == "cling":
+                atexit.register(time.sleep, 600)
+            if what in ("reject", "cling"):
                 break
             time.sleep(0.05)
         rows = [[one.step, one.metrics] for one in batch if hasattr(one, "metrics")]
@@ -98,7 +100,7 @@ class Boat:
         self._weather = folder / "weather"
 
     def weather(self, what: str | None) -> None:
-        """`raise`, `reject` step 3, anything else: hang; None: fair."""
+        """`raise`, `reject` step 3, `cling` to the process, anything else: hang; None: fair."""
         if what is None:
             self._weather.unlink(missing_ok=True)
         else:

@@ -33,6 +33,7 @@ import numpy
 import chiplog
 from absl import logging as absl_logging
 from clu import metric_writers
+from clu.metric_writers.torch_tensorboard_writer import TorchTensorboardWriter
 from metrax import logging as metrax_logging
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
@@ -47,6 +48,7 @@ def writer():
     return metric_writers.MultiWriter([metric_writers.AsyncWriter(metric_writers.LoggingWriter())])
 
 sinks = {"clu": writer, "metrax": lambda: metrax_logging.TensorboardBackend("tb"), "memory": {}}
+sinks["torch"] = lambda: TorchTensorboardWriter("torch")  # which takes no texts
 if FULL:
     sinks["summary"] = lambda: metric_writers.SummaryWriter("summary")
 run = chiplog.init("p", config={"lr": 0.1, "model": {"layers": [1, 2]}}, sinks=sinks, dir="runs", alerts=False)
@@ -59,6 +61,7 @@ run.log({"sample": chiplog.Text("hello"), "grads": chiplog.Histogram(numpy.arang
 run.log({"picture": chiplog.Image(numpy.zeros((4, 5, 3), "uint8"))}, step=5)
 done = run.finish(timeout=60)
 assert done, done.missing
+assert not any(one["errors"] for one in run.health()["sinks"].values()), run.health()
 
 def scalars(folder):
     found = []
@@ -69,7 +72,7 @@ def scalars(folder):
                     found.append((value.tag, event.step, value.tensor.float_val[0]))
     return found
 
-for folder in ("tb", *(["summary"] if FULL else [])):
+for folder in ("tb", "torch", *(["summary"] if FULL else [])):
     got = scalars(folder)
     assert [row for row in got if row[0] == "train/loss"] == [("train/loss", n, n / 4) for n in range(50)], got
     assert ("eval/loss", 49, 3.0) in got and ("gpu/0/power", 49, 300.0) in got, got

@@ -22,8 +22,8 @@ with warnings.catch_warnings():
 SECOND = 1_000_000_000
 
 
-def packed(*records: Any, counter: int = 0) -> Parcel:
-    return pack(records, "chiplog.", counter)
+def packed(*records: Any, counter: int = 0, reduced: bool = False) -> Parcel:
+    return pack(records, "chiplog.", counter, reduced)
 
 
 def points(parcel: Parcel) -> list[tuple[str, float, int]]:
@@ -57,6 +57,27 @@ def test_a_metric_with_rank_statistics_is_the_local_one() -> None:
     """So that MLflow groups them; one without stays as it is."""
     parcel = packed(Step(1, 0, 0, {"loss": 1.0, "loss/mean": 2.0, "lr": 3.0, "x/mean": 4.0}))
     assert [name for name, _, _ in points(parcel)] == ["loss/local", "loss/mean", "lr", "x/mean"]
+
+
+def test_where_statistics_come_later_a_metric_is_the_local_one_from_the_start() -> None:
+    """By what the run says before its first row: also at steps without statistics; not counters, evals and the
+    statistics themselves. A new start says it anew."""
+    statistics = {"loss/mean": 1.5, "loss/max": 2.0, "loss/min": 1.0, "loss/std": 0.5, "loss/p50": 1.0}
+    parcel = packed(
+        Event(1, 0, "ranks", {"statistics": "async"}),
+        Step(2, 0, 0, {"loss": 1.0, "lr": 0.1, "reward/mean": 3.0}),
+        Step(3, 0, 0, {**statistics, "ranks/skew": 0.1}),
+        Eval(4, 0, 0, {"loss": 4.0}),
+        Event(5, 0, "gpu", {"id": 0, "power": 300.0}),
+    )
+    names = ["loss/local", "lr", "reward/mean/local", *statistics, "ranks/skew", "eval/loss", "gpu/0/power"]
+    assert [name for name, _, _ in points(parcel)] == names
+    sync = packed(Step(6, 0, 1, {"loss": 1.0, "acc": 2.0, **statistics}), reduced=parcel.reduced)
+    assert [name for name, _, _ in points(sync)] == ["loss/local", "acc/local", *statistics]
+    start = Attempt(
+        7, 0, attempt=2, launch="l", rank=0, world=1, host="h", pid=1, monotonic=0, durability="", version=""
+    )
+    assert points(packed(start, Step(8, 0, 2, {"loss": 1.0}), reduced=True)) == [("loss", 1.0, 2)]
 
 
 def test_numbers_that_are_none_or_too_large_break_nothing() -> None:

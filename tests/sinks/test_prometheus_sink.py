@@ -8,6 +8,7 @@ import math
 import shutil
 import socket
 import subprocess
+import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -97,6 +98,24 @@ def test_a_real_prometheus_scrapes_a_run(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", scraped), timeout=1)
 
 
+def test_a_real_prometheus_sees_the_end(tmp_path: Path) -> None:
+    """With `linger`, the last values and that the run has ended; the end waits for that scrape, and no longer."""
+    scraped, port = free_port(), free_port()
+    (tmp_path / "prometheus.yml").write_text(
+        "global: {scrape_interval: 1s}\n"
+        f"scrape_configs: [{{job_name: chiplog, static_configs: [{{targets: ['127.0.0.1:{scraped}']}}]}}]\n"
+    )
+    words = ("--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}")
+    with server(tmp_path, "prometheus", port, *words) as url:
+        options = {"port": scraped, "linger": 300}
+        run = chiplog.init("tiny-lm", sinks={"prometheus": options}, dir=tmp_path / "runs", id="r1")
+        run.log({"train/loss": 0.25}, step=7)
+        assert run.finish(timeout=60)
+        last = "last_over_time(%s[5m])"  # what has gone is no value of now
+        wait_for(lambda: ask(url, last % "chiplog_running") == {"chiplog_running": 0}, 30, "the end")
+        assert ask(url, last % "chiplog_metric")["train/loss"] == 0.25
+
+
 def test_a_real_pushgateway_has_the_last_values(tmp_path: Path) -> None:
     """They stay there after the run, with the label that it has ended."""
     port = free_port()
@@ -109,6 +128,26 @@ def test_a_real_pushgateway_has_the_last_values(tmp_path: Path) -> None:
         mine = [line for line in lines if line.startswith("chiplog_")]
         assert any('name="train/loss"' in line and 'run="r1"' in line and line.endswith(" 19") for line in mine), mine
         assert any(line.startswith("chiplog_running") and line.endswith(" 0") for line in mine)
+
+
+def test_a_killed_run_does_not_run_for_ever_at_a_gateway(tmp_path: Path) -> None:
+    """Nobody has said that it has ended; its relay sees it."""
+    port = free_port()
+    with server(tmp_path, "prometheus-pushgateway", port, f"--web.listen-address=127.0.0.1:{port}") as url:
+        code = (
+            "import chiplog, os, signal\n"
+            f"run = chiplog.init('p', sinks={{'prometheus': {{'push': {url!r}}}}}, dir='runs', id='r1')\n"
+            "run.log({'x': 1.5}, step=0)\n"
+            "os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, timeout=60)
+
+        def ended() -> bool:
+            lines = (get(f"{url}/metrics") or "").splitlines()
+            return any(line.startswith("chiplog_running{") and line.endswith(" 0") for line in lines)
+
+        wait_for(ended, 60, "the end at the gateway")
+        assert 'name="x"' in (get(f"{url}/metrics") or "")
 
 
 def test_a_gateway_that_is_down_is_tried_again() -> None:

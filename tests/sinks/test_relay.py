@@ -17,6 +17,7 @@ from chiplog.cli import main
 from chiplog.core import notes
 from chiplog.core.errors import BadSetting, UnknownSink
 from chiplog.sinks.delivery import enrol
+from chiplog.store.cursors import cursors
 from tests.faults.harness import trainer, wait_for
 
 EXPECTED = [(step, {"loss": step / 7}) for step in range(50)]
@@ -73,8 +74,14 @@ def test_a_service_that_is_down_costs_one_warning(
     log(run)
     wait_for(lambda: run.health()["sinks"]["boat"]["state"] == "failing", 20)
     wait_for(lambda: "sink 'boat' fails" in capfd.readouterr().err, 10)
+    assert run.health()["sinks"]["boat"]["lag_bytes"] > 0
+    assert main(["show", str(run.dir)]) == 0
+    (line,) = (line for line in capfd.readouterr().out.splitlines() if line.startswith("  boat"))
+    assert "behind, failing after" in line and "no wind" in line
     boat.weather(None)
     assert run.finish()
+    assert main(["show", str(run.dir)]) == 0
+    assert "  boat  up to date" in capfd.readouterr().out
     assert boat.cargo == EXPECTED
     assert "fails" not in capfd.readouterr().err
 
@@ -121,6 +128,18 @@ def test_a_trainer_that_is_killed_alone_is_delivered_by_its_relay(tmp_path: Path
         assert boat.cargo == EXPECTED
         pid = _relay_pid(victim.run)
         wait_for(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text(), 10)
+
+
+def test_a_service_that_clings_to_the_process_does_not_hold_sync(tmp_path: Path, boat: Any) -> None:
+    """As packages do that wait for their server at the end of the interpreter."""
+    with chiplog.init("p", sinks="none", dir=tmp_path) as run:
+        log(run)
+    boat.weather("cling")
+    enrol(run.dir, "boat", {"path": str(boat.path)})
+    words = [sys.executable, "-m", "chiplog", "sync", str(run.dir)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and "boat: complete" in done.stdout, done.stderr
+    assert boat.cargo == EXPECTED
 
 
 def test_sync_follows_a_run_that_was_begun_without_a_service(tmp_path: Path, boat: Any) -> None:
@@ -174,6 +193,7 @@ def test_a_relay_that_dies_is_started_again(
     run = begin(tmp_path, boat)
     log(run, 0, 20)
     wait_for(lambda: len(boat.cargo) == 20, 20)
+    wait_for(lambda: [one.lag for one in cursors(run.dir)] == [0], 20)  # noted, or a batch comes twice
     first = _relay_pid(run.dir)
     os.kill(first, signal.SIGKILL)
     wait_for(lambda: _relay_pid(run.dir) != first, 20)

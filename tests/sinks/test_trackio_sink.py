@@ -124,6 +124,18 @@ def test_tables_texts_histograms_and_pictures_arrive(tmp_path: Path) -> None:
     assert kept.read_bytes() == png()
 
 
+@pytest.mark.parametrize("said", ["option", "variable"])
+def test_its_folder_is_where_the_training_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    """The relay is elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    if said == "variable":
+        monkeypatch.setenv("TRACKIO_DIR", "trackio")
+    run = begin(tmp_path, sinks={"trackio": {"dir": "trackio"} if said == "option" else {}})
+    run.log({"loss": 1.0}, step=0)
+    assert run.finish(timeout=60)
+    assert steps(tmp_path) == [(0, 1.0)]
+
+
 def test_a_new_attempt_goes_on_and_steps_may_go_back(tmp_path: Path) -> None:
     """The same run, all points."""
     for first in (0, 3):

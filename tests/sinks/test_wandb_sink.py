@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import chiplog
 from chiplog.core import records
 from chiplog.core.identity import Identity
 from chiplog.sinks import registry, script
@@ -187,6 +188,43 @@ def test_offline_is_a_file_that_the_sdk_can_read(server: Server) -> None:
     assert "begins with the first record again" in done.stderr
     check_everything(server.runs["run"])
     assert len(server.runs["run"].rows) == len(rows)
+
+
+def test_the_end_brings_the_history_as_one_table(server: Server) -> None:
+    """Where it is asked for: a row a step, a column a series; each attempt's end brings the whole of it, once."""
+    code = """
+    run = init(sinks={{"wandb": {{"settings": {1}, "history": True}}}})
+    run.log({{"train/loss": {0} / 2, "bad": float("nan")}}, step={0})
+    run.log({{"train/lr": 0.5}}, step={0})
+    run.eval({{"loss": 3.0}}, step={0})
+    end(run)
+    """
+    train(code.format(0, QUICK), environ(server))
+    train(code.format(1, QUICK), environ(server))
+    assert sync(environ(server)).returncode == 0
+    run = server.runs["run"]
+    found = [one for _, one in run.series("training_history")]
+    assert [one["nrows"] for one in found] == [2, 4]
+    table = json.loads(run.files[found[1]["path"]])
+    assert table["columns"] == ["step", "train/loss", "bad", "train/lr", "eval/loss"]
+    assert [[*row[:2], *row[3:]] for row in table["data"]] == [
+        [0, 0.0, 0.5, None],
+        [0, None, None, 3.0],
+        [1, 0.5, 0.5, None],
+        [1, None, None, 3.0],
+    ]
+
+
+def test_a_long_history_is_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the table has as many rows as W&B shows, from the first step to about the last."""
+    from chiplog.sinks import wandb_rows
+
+    monkeypatch.setattr(wandb_rows, "MOST_ROWS", 10)
+    with chiplog.init("tiny-lm", id="run", dir="runs", sinks="none") as run:
+        for step in range(35):
+            run.log({"loss": step / 7}, step=step)
+    table = wandb_rows.history(run.dir)
+    assert [row[0] for row in table.data] == [0, 4, 8, 12, 16, 20, 24, 28, 32]
 
 
 def test_a_resumed_run_goes_on_in_the_same_chart(server: Server) -> None:

@@ -18,6 +18,7 @@ from chiplog.core import records
 from chiplog.core.errors import MissingPackage
 from chiplog.core.notes import clean
 from chiplog.store import index, layout
+from chiplog.store.cursors import Cursor, Health
 from chiplog.store.reader import Stored
 from chiplog.views import goodput, units
 from chiplog.views.table import Cell, cut, paint, pairs, table, wrap
@@ -217,9 +218,20 @@ def _alerts(survey: Survey, screen: Screen) -> str:
 
 
 def _sinks(survey: Survey, screen: Screen) -> str:
-    lags = {one.name: f"{units.size(one.lag)} behind" if one.lag else "up to date" for one in survey.cursors}
-    troubles = {one.name: one.trouble for one in survey.cursors if one.trouble}
-    return pairs(list({**lags, **troubles}.items()), width=screen.width, indent=2)
+    return pairs([(one.name, _delivery(one)) for one in survey.cursors], width=screen.width, indent=2)
+
+
+def _delivery(cursor: Cursor) -> str:
+    """How far a sink has come; why not further, as its relay said last; and what it would not take."""
+    if cursor.trouble:
+        return cursor.trouble
+    health = cursor.health or Health()
+    words = [f"{units.size(cursor.lag)} behind" if cursor.lag else "up to date"]
+    if cursor.lag and health.errors:
+        words.append(f"{health.state} after {units.count(health.errors)} errors ({health.last_error})")
+    if health.rejected:
+        words.append(f"{units.count(health.rejected)} rejected")
+    return ", ".join(words)
 
 
 def _files(stored: Stored, survey: Survey, screen: Screen, most: int) -> str:
@@ -320,10 +332,15 @@ def _facts(stored: Stored, survey: Survey, now: int) -> dict[str, Any]:
         "goodput": None if (ledger := _ledger(stored)) is None else {"share": ledger.goodput, **ledger._asdict()},
         "alerts": [records.fields(record) for record in survey.alerts],
         "files": [records.fields(record) for record in survey.files],
-        "sinks": {one.name: {"lag_bytes": one.lag, "trouble": one.trouble} for one in survey.cursors},
+        "sinks": {one.name: _sink_facts(one) for one in survey.cursors},
         "damage": [damage._asdict() for damage in (*survey.damage, *survey.torn)],
         "missing": survey.missing,
     }
+
+
+def _sink_facts(cursor: Cursor) -> dict[str, Any]:
+    health = msgspec.structs.asdict(cursor.health) if cursor.health is not None else {}
+    return {**health, "lag_bytes": cursor.lag, "trouble": cursor.trouble}
 
 
 def _attempt_facts(survey: Survey, attempt: Any, now: int) -> dict[str, Any]:

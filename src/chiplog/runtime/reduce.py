@@ -165,6 +165,8 @@ class Reduce:
     def start(self, book: Book) -> None:
         """Begin; synchronously, wait until the group is whole, but not for longer than the deadline."""
         self._report.book = book
+        if self._root:  # before any row, so that who reads them knows that they are one rank's
+            book.event("ranks", statistics="sync" if self._plan.sync else "async")
         book.on_record(self.see)
         book.on_media(self.see_media)
         forks.watch(self)

@@ -7,6 +7,7 @@ again the newer value stays.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -16,8 +17,10 @@ import numpy
 from aim.sdk.logging import LogRecord
 from aim.sdk.objects import Distribution, Image
 from aim.sdk.objects import Text as AimText
+from aim.sdk.repo import Repo
 from aim.sdk.repo_utils import get_repo
 from aim.sdk.run import Run
+from aim.sdk.utils import search_aim_repo
 
 from chiplog.core import values
 from chiplog.core.errors import Rejected
@@ -30,6 +33,7 @@ FURTHEST = (1 << 63) - 1
 BINS = 512  # of a distribution, by Aim's own limit
 MESSAGES = "__log_records"  # the series that Aim shows as the messages of a run
 LEVELS = {"info": logging.INFO, "error": logging.ERROR}
+PATIENCE = 30.0  # s in which a server takes nothing, before a batch is tried again over a new connection
 
 
 def open_sink(
@@ -41,7 +45,7 @@ def open_sink(
     name: str | None = None,
 ) -> Aim:
     """`repo` is a path or `aim://host:port`; without it, what Aim itself takes: `.aim` here or further up."""
-    where = repo or environ.get("AIM_REPO")
+    where = located(repo or environ.get("AIM_REPO"), Path(identity.cwd).absolute())
     return Aim(identity, repo=where, experiment=experiment or identity.project, name=name or identity.name)
 
 
@@ -50,7 +54,7 @@ class Aim:
 
     commits = True
 
-    def __init__(self, identity: Identity, *, repo: str | None, experiment: str, name: str) -> None:
+    def __init__(self, identity: Identity, *, repo: str, experiment: str, name: str) -> None:
         self._identity = identity
         self._repo, self._experiment, self._name = repo, experiment, name
         self._hash = ""
@@ -72,6 +76,7 @@ class Aim:
     def close(self) -> None:
         run, self.run = self.run, None
         if run is not None:
+            _commit(run)  # closing would wait for it, and for ever
             run.close()
 
     def state(self) -> dict[str, Plain]:
@@ -83,20 +88,21 @@ class Aim:
 
     def _track(self, run: Run, record: AnyRecord) -> None:
         """What `run.track` does, with the time of the record instead of now."""
-        time = record.time / 1e9
+        at = record.time / 1e9
         try:
             if isinstance(record, Alert):  # by its time, so that none takes the place of another
-                run._tracker._track(message(record), time, MESSAGES, record.time)
+                run._tracker._track(message(record), at, MESSAGES, record.time)
             elif isinstance(record, (Text, Histogram, File)):
                 if (shown := medium(record, self._identity.dir)) is not None:
-                    run._tracker._track(shown, time, utf8(record.name), whole(record.step))
+                    run._tracker._track(shown, at, utf8(record.name), whole(record.step))
             elif row := numbers(outward(record)):
-                run._tracker._track(row, time, step=whole(getattr(record, "step", None)))
+                run._tracker._track(row, at, step=whole(getattr(record, "step", None)))
         except (TypeError, ValueError, SyntaxError) as error:  # a picture that is none, a name that was another kind
             raise Rejected(f"{type(error).__name__}: {error}") from error
 
     def _open(self) -> Run:
-        repo = get_repo(self._repo)
+        # Each time another connection to a server: Aim would give back the one that has failed.
+        repo = Repo(self._repo) if Repo.is_remote_path(self._repo) else get_repo(self._repo)
         known = self._hash or None
         if not repo.is_remote_repo:
             # Aim goes on with a run whose folder is there. So it is ours to choose the hash, and a relay that is killed
@@ -118,6 +124,13 @@ class Aim:
         _commit(run)
         self._hash = run.hash
         return run
+
+
+def located(repo: str | None, cwd: Path) -> str:
+    """A repository as seen from the training's folder: the relay is elsewhere."""
+    if repo is None:
+        return search_aim_repo(cwd)[0] or str(cwd)
+    return repo if "://" in repo else str(cwd / Path(repo).expanduser())
 
 
 def hash_of(identity: Identity) -> str:
@@ -190,10 +203,27 @@ def _sayable(value: Plain) -> Plain:
 
 
 def _commit(run: Run) -> None:
-    """Wait until the server has it; a local repository has handed every value to the system already."""
+    """Wait until the server has it; a local repository has handed every value to the system already.
+
+    Aim sends on a thread, and waits for it without end: also when the server hangs, or when the thread has died of
+    what the server said. What is left then is thrown away, lest Aim waits for it at the end of the process too; the
+    journal has it.
+    """
     repo: Any = run.repo
-    if repo.is_remote_repo:
-        repo._client.get_queue().wait_for_finish()
+    if not repo.is_remote_repo:
+        return
+    sending = repo._client.get_queue()._queue
+    left, since = sending.unfinished_tasks, time.monotonic()
+    while sending.unfinished_tasks:
+        if sending.unfinished_tasks != left:
+            left, since = sending.unfinished_tasks, time.monotonic()
+        elif time.monotonic() - since > PATIENCE:
+            with sending.all_tasks_done:
+                sending.queue.clear()
+                sending.unfinished_tasks = 0
+                sending.all_tasks_done.notify_all()
+            raise ConnectionError(f"the Aim server at {repo.root_path} has taken nothing for {PATIENCE:.0f} s")
+        time.sleep(0.005)
 
 
 def _float(value: Number) -> float:

@@ -109,7 +109,7 @@ class Courier:
             "state": self.state,
             "delivered": self.delivered,
             "rejected": self.rejected,
-            "lag_bytes": self._tail.lag() if self._tail else 0,
+            "lag_bytes": self._lag(),
             "errors": self.errors,
             "last_error": self.last_error,
         }
@@ -139,7 +139,7 @@ class Courier:
         if self.state == "closed":
             return None
         self._over = True  # if it wakes up again, it ends
-        lag = self._tail.lag() if self._tail else 0
+        lag = self._lag()
         held = len(self._batch)  # read, and not accepted
         why = self.last_error or "it did not answer in time"
         if not lag and not held:
@@ -260,6 +260,13 @@ class Courier:
         first, longest = BACK_OFF
         pause = min(longest, first * 2 ** min(self._failures - 1, 10))
         return min(pause, max(first, self._left())) if self._commits or not self._closing else first
+
+    def _lag(self) -> int:
+        """The bytes of journal that it does not have; of one that was put back, from its stored position on."""
+        tail = self._tail
+        if tail is None and self._keeps and self.errors:
+            tail = Tail(self._run, rank=self._first.rank, positions=self._saved.positions)
+        return tail.lag() if tail is not None else 0
 
     def _left(self) -> float:
         """The seconds for which a service is still tried."""

@@ -64,6 +64,7 @@ class Mlflow:
         self._identity, self._experiment = identity, experiment
         self._prefix, self._artifacts, self._system = prefix, artifacts, system
         self._counter = 0  # the step of the next row that has none
+        self._reduced = False  # there are statistics across ranks
         self._tables: set[str] = set()
         self._complete = False  # nothing has come since the files of the run were sent
         self._run: Run | None = None  # as it was when this process met it
@@ -72,10 +73,10 @@ class Mlflow:
     def write(self, batch: Sequence[AnyRecord]) -> None:
         if not batch:
             return
-        parcel = pack(batch, self._prefix, self._counter)
+        parcel = pack(batch, self._prefix, self._counter, self._reduced)
         run = self._run or self._begin(batch[0].time)
         self._send(run.info.run_id, parcel)
-        self._counter = parcel.counter
+        self._counter, self._reduced = parcel.counter, parcel.reduced
         self._tables |= parcel.tables
         self._complete = False
 
@@ -100,6 +101,7 @@ class Mlflow:
         return {
             "run": self.run_id,
             "counter": self._counter,
+            "reduced": self._reduced,
             "tables": sorted(self._tables),
             "complete": self._complete,
         }
@@ -107,6 +109,7 @@ class Mlflow:
     def restore(self, state: Mapping[str, Plain]) -> None:
         self.run_id = state.get("run")
         self._counter = state.get("counter", 0)
+        self._reduced = state.get("reduced", False)
         self._tables = set(state.get("tables", ()))
         self._complete = state.get("complete", False)
         if self._run is not None and self._run.info.run_id != self.run_id:

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 from mlflow.entities import Metric
 
-from chiplog.core.records import Alert, AnyRecord, Attempt, Event, File, Finish, Plain, Table, Text
+from chiplog.core.records import Alert, AnyRecord, Attempt, Event, File, Finish, Plain, Step, Table, Text
+from chiplog.metrics.stats import ALWAYS, is_reduced
 from chiplog.sinks.outward import outward
 
-STATISTICS = ("mean", "min", "max", "std")
+STATISTICS = re.compile(r".*/(mean|max|min|std|count|p\d+|max_rank|min_rank)|ranks/.*", re.DOTALL)
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 LONGEST_NAME, LONGEST_PARAM, LONGEST_TAG = 250, 6000, 5000
 STEPS = (-(1 << 63), (1 << 63) - 1)
@@ -23,6 +24,7 @@ class Parcel(msgspec.Struct):
     """What a batch says, in the words of MLflow."""
 
     counter: int
+    reduced: bool = False  # the run has statistics across ranks
     metrics: list[Metric] = []
     params: dict[str, list[str]] = {}  # all values that came, in order
     tags: dict[str, str] = {}
@@ -33,9 +35,9 @@ class Parcel(msgspec.Struct):
     ended: int | None = None
 
 
-def pack(batch: Sequence[AnyRecord], prefix: str, counter: int) -> Parcel:
-    """A batch as what is to be sent; nothing but its records and the counter goes in."""
-    parcel = Parcel(counter)
+def pack(batch: Sequence[AnyRecord], prefix: str, counter: int, reduced: bool = False) -> Parcel:
+    """A batch as what is to be sent; nothing but its records and what those before it have left goes in."""
+    parcel = Parcel(counter, reduced)
     for record in batch:
         if numbers := outward(record):
             _points(parcel, record, numbers)
@@ -43,9 +45,12 @@ def pack(batch: Sequence[AnyRecord], prefix: str, counter: int) -> Parcel:
             _facts(parcel, "config." if record.name == "config" else prefix, record.data)
         elif isinstance(record, Event) and record.name == "summary":
             parcel.tags |= dict(flat("summary.", record.data))
+        elif isinstance(record, Event) and record.name == "ranks":
+            parcel.reduced = "statistics" in record.data
         elif isinstance(record, Attempt):
             facts = {"host": record.host, "world_size": record.world, "version": record.version}
             _facts(parcel, prefix, facts)
+            parcel.reduced = parcel.reduced and record.attached  # a new start says it anew
             parcel.tags[f"{prefix}attempt"] = str(record.attempt)
             parcel.status = "RUNNING"
         elif isinstance(record, Finish):
@@ -71,10 +76,13 @@ def _points(parcel: Parcel, record: Any, numbers: Mapping[str, Any]) -> None:
     else:
         parcel.counter = max(parcel.counter, step + 1)
     time = milliseconds(record.time)
+    own = parcel.reduced and isinstance(record, Step) and not all(map(STATISTICS.fullmatch, numbers))
     for name, value in numbers.items():
         if isinstance(value, (int, float)):
-            local = "" if all(f"{name}/{one}" not in numbers for one in STATISTICS) else "/local"
-            parcel.metrics.append(Metric(safe(name + local), number(value), time, step))
+            local = any(f"{name}/{one}" in numbers for one in ALWAYS) or (
+                own and is_reduced(name) and name.rpartition("/")[0] not in numbers
+            )
+            parcel.metrics.append(Metric(safe(f"{name}/local" if local else name), number(value), time, step))
 
 
 def _facts(parcel: Parcel, prefix: str, data: Mapping[str, Plain]) -> None:

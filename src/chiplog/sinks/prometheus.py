@@ -7,7 +7,9 @@ runs can be compared by a label, and no name of a person collides with one of so
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, push_to_gateway, start_http_server
@@ -17,8 +19,10 @@ from chiplog.core.errors import BadSetting
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Finish, Record, Step
 from chiplog.sinks.outward import double, outward
+from chiplog.store import state
 
 LABELS = ("project", "run", "run_name")
+ANSWER = 0.5  # s for the answer to a last scrape to go out
 
 
 def open_sink(
@@ -34,7 +38,7 @@ def open_sink(
     if not push and not 0 <= port < 65_536:
         raise BadSetting(f"port = {port!r} of the 'prometheus' sink: a port is between 0 and 65535")
     latest = Latest((identity.project, identity.id, identity.name or identity.id))
-    return Prometheus(latest, host, port, push, job, linger)
+    return Prometheus(identity.dir, latest, host, port, push, job, linger)
 
 
 class Latest:
@@ -45,10 +49,13 @@ class Latest:
         self.step = float("nan")
         self.running = True
         self.labels = tuple(sayable(label) for label in labels)
+        self.seen = threading.Event()  # a scrape has the newest of them
         self._lock = threading.Lock()  # between the scraper's thread and ours
 
     def feed(self, batch: Sequence[AnyRecord]) -> None:
         with self._lock:
+            if batch:
+                self.seen.clear()
             for record in batch:
                 self.values |= {sayable(name): double(value) for name, value in outward(record).items()}
                 if isinstance(record, Step):
@@ -56,9 +63,15 @@ class Latest:
                 if isinstance(record, Record):
                     self.running = not isinstance(record, Finish)  # a later attempt runs again
 
+    def end(self) -> None:
+        with self._lock:
+            self.running = False
+            self.seen.clear()
+
     def collect(self) -> Iterator[Metric]:
         with self._lock:
             values, step, running = dict(self.values), self.step, self.running
+            self.seen.set()
         metric = GaugeMetricFamily("chiplog_metric", "The latest value of a series.", labels=("name", *LABELS))
         for name, value in sorted(values.items()):
             metric.add_metric((name, *self.labels), value)
@@ -77,8 +90,8 @@ class Prometheus:
 
     commits = True
 
-    def __init__(self, latest: Latest, host: str, port: int, push: str, job: str, linger: float) -> None:
-        self._latest = latest
+    def __init__(self, run: Path, latest: Latest, host: str, port: int, push: str, job: str, linger: float) -> None:
+        self._run, self._latest = run, latest
         self._host, self._port, self._push, self._job, self._linger = host, port, push, job, linger
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(latest)
@@ -94,13 +107,20 @@ class Prometheus:
         if not self._push:
             self._serve()
         elif batch:
-            run = {"project": self._latest.labels[0], "run": self._latest.labels[1]}
-            push_to_gateway(self._push, self._job, self._registry, grouping_key=run, timeout=10)
+            self._bring()
 
     def close(self) -> None:
-        """Leaves the endpoint open for `linger` seconds more, for a last scrape."""
+        """Leaves the endpoint open until the last values have been scraped, for `linger` seconds at most.
+
+        A run that was killed has not said that it has ended: it is said here.
+        """
+        if self._latest.running and state.state_of(self._run) in ("killed", "lost"):
+            self._latest.end()
+            if self._push:
+                self._bring()
         if self._server is not None:
-            threading.Event().wait(self._linger)
+            if self._linger and self._latest.seen.wait(self._linger):
+                time.sleep(ANSWER)
             self._server.shutdown()
             self._server.server_close()
             self._server = None
@@ -116,12 +136,16 @@ class Prometheus:
             "running": latest.running,
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, kept: dict[str, Any]) -> None:
         latest = self._latest
-        others = {name: float(value) for name, value in state.get("others", {}).items()}
-        latest.values = {**state.get("values", {}), **others}
-        latest.step = float(state.get("step", "nan"))
-        latest.running = state.get("running", True)
+        others = {name: float(value) for name, value in kept.get("others", {}).items()}
+        latest.values = {**kept.get("values", {}), **others}
+        latest.step = float(kept.get("step", "nan"))
+        latest.running = kept.get("running", True)
+
+    def _bring(self) -> None:
+        run = {"project": self._latest.labels[0], "run": self._latest.labels[1]}
+        push_to_gateway(self._push, self._job, self._registry, grouping_key=run, timeout=10)
 
     def _serve(self) -> None:
         if self._server is None:

@@ -35,7 +35,7 @@ SERVICES: dict[str, Service] = {
     "trackio": Service("trackio", ("project", "name", "dir")),
     "wandb": Service(
         "wandb",
-        ("id", "project", "entity", "group", "job_type", "name", "notes", "tags", "mode", "settings"),
+        ("id", "project", "entity", "group", "job_type", "name", "notes", "tags", "mode", "history", "settings"),
     ),
 }
 # What keeps the packages of services from reporting to their makers; for the processes that are only ours.

@@ -42,15 +42,15 @@ EXACT = (1 << 63, 1 << 64)  # the lowest and the highest integer that its JSON c
 
 def open_sink(
     identity: Identity,
-    environ: Mapping[str, str],  # noqa: ARG001
+    environ: Mapping[str, str],
     *,
     project: str | None = None,
     name: str | None = None,
     dir: str | None = None,
 ) -> Trackio:
     """`dir` is where Trackio keeps its projects; without it `TRACKIO_DIR`, or Trackio's own choice."""
-    if dir is not None:
-        _keep_in(Path(dir).expanduser().absolute())
+    if (place := dir or environ.get("TRACKIO_DIR")) is not None:
+        _keep_in(Path(identity.cwd, Path(place).expanduser()).absolute())  # the relay is elsewhere
     project = project or identity.project
     SQLiteStorage.validate_project_name(project)
     return Trackio(identity, project, name or identity.name or identity.id)

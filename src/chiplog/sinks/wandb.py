@@ -19,13 +19,14 @@ from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Event, File, Finish, Plain, Table
 from chiplog.sinks import script
 from chiplog.sinks.wandb_proof import Proof
-from chiplog.sinks.wandb_rows import artifact, piece, row, sayable
+from chiplog.sinks.wandb_rows import artifact, history, piece, row, sayable
 
 INIT = 60.0  # s for W&B to know of the run
 PATIENCE = 60.0  # s without anything new arriving, before a batch is tried again
 FINISH = 30.0  # s for the end of a run; everything has arrived by then
 LEVELS = {"info": "INFO", "warn": "WARN", "error": "ERROR"}
 SENT_EVERY = 2.0  # s between two requests with rows
+HISTORY = "training_history"  # the table of everything, as ezpz calls it
 
 # The relay is not the training: its console, its machine load, its git and its code say nothing about the run.
 SETTINGS: dict[str, Any] = {
@@ -62,10 +63,11 @@ def open_sink(
     notes: str | None = None,
     tags: Sequence[str] | None = None,
     mode: str | None = None,
+    history: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> Wandb:
-    """`id` is that of a run at W&B to go on with, which may have rows of others. `settings` are of W&B's own
-    (`wandb.Settings`), and go over ours."""
+    """`id` is that of a run at W&B to go on with, which may have rows of others. With `history` the end of the run
+    brings all of it as one table. `settings` are of W&B's own (`wandb.Settings`), and go over ours."""
     about = {
         "entity": entity,
         "group": group,
@@ -81,6 +83,7 @@ def open_sink(
         adopted=id,
         project=project,
         about={key: value for key, value in about.items() if value is not None},
+        history=history,
         settings={**SETTINGS, **(settings or {})},
     )
 
@@ -99,10 +102,12 @@ class Wandb:
         adopted: str | None = None,
         project: str | None,
         about: Mapping[str, Any],
+        history: bool = False,
         settings: Mapping[str, Any],
     ) -> None:
         self._identity, self._environ = identity, environ
         self._mode, self._project, self._about, self._settings = mode, project, about, settings
+        self._history = history
         self._where = environ.get("WANDB_BASE_URL", "") if mode == "online" else mode
         self.native: Any = None
         self._proof: Proof | None = None
@@ -147,6 +152,8 @@ class Wandb:
     def _take(self, record: AnyRecord) -> None:
         """Give a record to the SDK, unless it or W&B has it already."""
         if isinstance(record, Finish):
+            if self._history:
+                self._give_row(record)
             self._finish(0 if record.state == "finished" else 1)
         else:
             self._give_fact(record)
@@ -171,7 +178,7 @@ class Wandb:
 
     def _give_row(self, record: AnyRecord) -> None:
         try:
-            made = self._append(record) if isinstance(record, Table) else row(record, self._identity.dir)
+            made = self._made(record)
             if made is None:
                 return
             run = self._run()
@@ -181,6 +188,14 @@ class Wandb:
             self._rows += 1
         except (TypeError, ValueError, AssertionError, OverflowError) as error:
             raise Rejected(f"{type(error).__name__}: {error}") from error
+
+    def _made(self, record: AnyRecord) -> dict[str, Any] | None:
+        if isinstance(record, Table):
+            return self._append(record)
+        if isinstance(record, Finish):
+            table = history(self._identity.dir)
+            return None if table is None else {HISTORY: table, "_timestamp": record.time / 1e9}
+        return row(record, self._identity.dir)
 
     def _append(self, record: Table) -> dict[str, Any] | None:
         """Rows for a table of W&B that grows; other columns begin another one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +16,13 @@ import wandb
 from chiplog.core.identity import Identity
 from chiplog.core.records import NONFINITE, AnyRecord, Event, File, Histogram, Matrix, Number, Table, Text
 from chiplog.sinks.outward import allocated, outward
+from chiplog.sinks.rows import Row, Rows
+from chiplog.store.tail import Tail
 
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#eeca3b", "#9d755d", "#ff9da6", "#bab0ac")
 LARGEST = 2.0**63  # of an integer; a larger one becomes a float
 BINS = 512  # of a histogram, by W&B's own limit
+MOST_ROWS = 10_000  # of a table, as many as W&B shows
 
 
 def row(record: AnyRecord, run: Path, table: Any = None) -> dict[str, Any] | None:
@@ -100,6 +103,28 @@ def piece(record: Table) -> tuple[list[str], list[list[Any]]]:
     """The columns of a piece of a table in the order they come, and its rows."""
     columns = list(dict.fromkeys(key for one in record.rows for key in one))
     return [sayable(column) for column in columns], [[_cell(one.get(key)) for key in columns] for one in record.rows]
+
+
+def history(run: Path) -> Any:
+    """All numbers of a run as one table, a row a step; of more than W&B shows every second, fourth, … row."""
+    kept: list[Row] = []
+    every = 1
+    for at, one in enumerate(_stored(run)):
+        if at % every == 0:
+            kept.append(one)
+        if len(kept) > MOST_ROWS:
+            kept, every = kept[::2], every * 2
+    names = list(dict.fromkeys(key for one in kept for key in one.metrics))
+    data = [[_cell(one.step), *(_cell(one.metrics.get(key)) for key in names)] for one in kept]
+    return wandb.Table(columns=["step", *map(sayable, names)], data=data, allow_mixed_types=True) if kept else None
+
+
+def _stored(run: Path) -> Iterator[Row]:
+    rows, tail = Rows(), Tail(run, rank=0)
+    while batch := tail.read():
+        for record in batch:
+            yield from rows.feed(record)
+    yield from rows.drain()
 
 
 def picture(record: File, run: Path) -> Any:
