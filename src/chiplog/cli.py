@@ -72,11 +72,9 @@ def _run(argv: Sequence[str] | None) -> int:
     args.screen = screen.look(sys.stdout, args.environ)
     code: int = import_module(f"chiplog.commands.{args.verb}").run(args)
     sys.stdout.flush()
-    if (
-        args.verb == "sync" and argv is None
-    ):  # all is delivered or given up: no package of a service may hold the process
+    if args.verb == "sync" and argv is None:
         sys.stderr.flush()
-        os._exit(code)
+        os._exit(code)  # all is delivered or given up: no package of a service may hold the process
     return code
 
 
