@@ -70,11 +70,9 @@ def _run(argv: Sequence[str] | None) -> int:
     args.root = runs_dir(args.dir).expanduser()
     args.environ = dict(os.environ)
     args.screen = screen.look(sys.stdout, args.environ)
+    args.alone = argv is None  # the process is there for this command only
     code: int = import_module(f"chiplog.commands.{args.verb}").run(args)
     sys.stdout.flush()
-    if args.verb == "sync" and argv is None:
-        sys.stderr.flush()
-        os._exit(code)  # all is delivered or given up: no package of a service may hold the process
     return code
 
 

@@ -16,7 +16,7 @@ import pytest
 from tests.sinks.mlflow_server import Server, shared
 
 MODULE = '''
-import atexit, json, os, time
+import atexit, json, os, tempfile, time
 from pathlib import Path
 
 
@@ -40,7 +40,9 @@ class Boat:
                 raise Rejected("step 3 is not wanted")
             if what == "cling":
                 atexit.register(time.sleep, 600)
-            if what in ("reject", "cling"):
+            if what == "litter":
+                tempfile.mkdtemp()
+            if what in ("reject", "cling", "litter"):
                 break
             time.sleep(0.05)
         rows = [[one.step, one.metrics] for one in batch if hasattr(one, "metrics")]
@@ -100,7 +102,7 @@ class Boat:
         self._weather = folder / "weather"
 
     def weather(self, what: str | None) -> None:
-        """`raise`, `reject` step 3, `cling` to the process, anything else: hang; None: fair."""
+        """`raise`, `reject` step 3, `cling` to the process, `litter` its place, anything else: hang; None: fair."""
         if what is None:
             self._weather.unlink(missing_ok=True)
         else:

@@ -142,6 +142,22 @@ def test_a_service_that_clings_to_the_process_does_not_hold_sync(tmp_path: Path,
     assert boat.cargo == EXPECTED
 
 
+def test_what_packages_leave_behind_is_removed(tmp_path: Path, boat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W&B makes two folders when it is imported, and relies on an interpreter that ends as usual."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    boat.weather("litter")
+    run = begin(tmp_path, boat)
+    log(run)
+    assert run.finish()
+    wait_for(lambda: not list((tmp_path / "temporary").iterdir()), 20)
+    (run.dir / "cursors" / "boat.json").unlink()
+    enrol(run.dir, "boat", {"path": str(boat.path)})
+    subprocess.run([sys.executable, "-m", "chiplog", "sync", str(run.dir)], timeout=60, check=True)
+    assert boat.cargo == EXPECTED * 2
+    assert not list((tmp_path / "temporary").iterdir())
+
+
 def test_sync_follows_a_run_that_was_begun_without_a_service(tmp_path: Path, boat: Any) -> None:
     """`--to` adds one later, `--follow` stays until the run has ended."""
     run = chiplog.init("test", sinks="none", dir=tmp_path / "runs", id="run")

@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
+from chiplog.commands import apart
 from chiplog.core import notes
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
@@ -22,6 +23,13 @@ PATIENCE = 60.0  # s of failures
 
 def run(args: Namespace) -> int:
     os.environ.update({**registry.QUIET, **os.environ})
+    if not args.alone:
+        return _all(args)
+    apart.begin()
+    apart.end(_all(args))
+
+
+def _all(args: Namespace) -> int:
     chosen = [index.find(which, args.root) for which in args.runs]
     if not chosen:
         chosen = [path for path in layout.find_runs(args.root) if enrolled(path)]
