@@ -52,7 +52,7 @@ def gather(environ: Mapping[str, str], argv: Sequence[str], cwd: Path) -> dict[s
     kept = {key: value for key, value in environ.items() if key in _VARIABLES or key.startswith(_PREFIXES)}
     return {
         "host": os.uname().nodename,
-        "platform": platform.platform(),
+        "platform": _platform(),
         "python": platform.python_version(),
         "executable": sys.executable,
         "cpus": os.cpu_count(),
@@ -63,6 +63,14 @@ def gather(environ: Mapping[str, str], argv: Sequence[str], cwd: Path) -> dict[s
         "variables": redact(kept),
         "git": _git(cwd, environ),
     }
+
+
+def _platform() -> str:
+    """As the standard library says it, which would start `uname` for a word that it leaves out."""
+    if sys.platform != "linux":
+        return platform.platform()
+    here = os.uname()
+    return "-".join((here.sysname, here.release, here.machine, "with", "".join(platform.libc_ver())))
 
 
 def _versions() -> dict[str, str]:
@@ -97,15 +105,12 @@ def _git(cwd: Path, environ: Mapping[str, str]) -> dict[str, Any]:
             return None
         return done.stdout.decode(errors="replace").strip()
 
-    commit = ask("rev-parse", "HEAD")
-    if commit is None:
+    head = (ask("rev-parse", "HEAD", "--abbrev-ref", "HEAD") or "").split()
+    if len(head) != 2:
         return {}
-    changed = ask("status", "--porcelain", "--untracked-files=no")
-    found: dict[str, Any] = {
-        "commit": commit,
-        "branch": ask("rev-parse", "--abbrev-ref", "HEAD"),
-        "dirty": bool(changed),
-    }
+    commit, branch = head
+    changed = ask("status", "--porcelain", "--untracked-files=no")  # it takes long where files are far away
+    found: dict[str, Any] = {"commit": commit, "branch": branch, "dirty": bool(changed)}
     if remote := ask("remote", "get-url", "origin"):
         found["remote"] = redact_text(remote)
     return found
