@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from math import inf
 from typing import Any
 
+import msgspec
+
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
 
@@ -72,7 +74,7 @@ class Oddities:
                 if past.due <= 0:
                     past.refresh()
             else:
-                found = found or _judge(name, value, past, row, step)
+                found = both(found, _judge(name, value, past, row, step))
         return found
 
     def state(self) -> dict[str, Any]:
@@ -104,6 +106,13 @@ def _judge(name: str, value: float, past: _Past, row: Row, step: int | float) ->
     if value <= limit or past.cooling(step):
         return None
     return Finding(f"{name} spikes: {value:.4g}", "warn", f"at step {step}, {middle:.4g} before", shown, "spike")
+
+
+def both(one: Finding | None, other: Finding | None) -> Finding | None:
+    """What was found in one row, of which each is told: a loss and its gradients spike together."""
+    if one is None or other is None:
+        return one or other
+    return msgspec.structs.replace(one, beside=(*one.beside, other, *other.beside))
 
 
 def evidence(name: str, value: float, past: Iterable[float], row: Row, step: int | float) -> dict[str, Any]:
