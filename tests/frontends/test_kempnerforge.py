@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import subprocess
 import sys
 from dataclasses import fields
+from enum import StrEnum
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import chiplog
@@ -216,6 +219,51 @@ def test_a_step_that_was_not_started_has_no_time(capfd: pytest.CaptureFixture[st
     assert capfd.readouterr().err.count("end_step() without start_step()") == 1
 
 
+def test_a_run_that_begins_with_nan_has_all_fourteen() -> None:
+    """An average of nothing is no number, under the documented name and in its place."""
+    tracker = MetricsTracker(job())
+    fake = Fake()
+    tracker._backends.append(fake)
+    train(tracker, [float("nan")])
+    tracker.close()
+    ((_, row),) = fake.rows
+    assert list(row) == KEYS and math.isnan(row["smoothed/loss"]) and row["smoothed/step_time"] > 0
+
+
+@pytest.mark.parametrize("wrong", [{"loss": None}, {"grad_norm": None}, {"lr": "x"}, {"tokens_in_step": None}])
+def test_what_is_no_number_costs_no_training(wrong: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
+    """The step is left out, with one warning; the next is as good as ever."""
+    tracker = MetricsTracker(job(log_interval=1))
+    good = {"loss": 1.0, "grad_norm": 1.0, "lr": 1e-3, "tokens_in_step": 100}
+    found = []
+    for step, given in enumerate([good | wrong, good | wrong, good], 1):
+        tracker.start_step()
+        found.append(tracker.end_step(step, **given))
+    tracker.log_eval(None, 3)  # type: ignore[arg-type]
+    tracker.close()
+    assert [one is None for one in found] == [True, True, False]
+    said = capfd.readouterr().err
+    assert said.count("end_step: ") == said.count("log_eval: ") == 1 and "training goes on" in said
+
+
+def test_an_interval_that_became_nothing_costs_no_training() -> None:
+    """It is checked when a config is made, and not afterwards."""
+    config = job()
+    tracker = MetricsTracker(config)
+    config.metrics.log_interval = 0
+    assert train(tracker, [1.0], first=2) == [None]
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    """Neither the metrics nor what a checkpoint keeps has their arrays, which may hold a whole graph."""
+    tracker = MetricsTracker(job())
+    tracker.start_step()
+    found = tracker.end_step(1, np.float32(2.5), np.array(1.25), np.float64(1e-3), 100)  # type: ignore[arg-type]
+    tracker.close()
+    assert found is not None and [type(one) for one in (found.loss, found.grad_norm, found.lr)] == [float] * 3
+    assert json.loads(json.dumps(tracker.state()))["sums"]["loss"] == pytest.approx([25.0, 10.0])
+
+
 def test_averages_go_on_after_a_resume() -> None:
     """With what a checkpoint has kept."""
     first, second = MetricsTracker(job()), MetricsTracker(job())
@@ -337,6 +385,20 @@ def test_a_config_that_knows_itself_is_kept_as_far_as_it_goes() -> None:
     train(tracker, [1.0])
     tracker.close()
     assert stored().config["metrics"]["log_interval"] == 10 and stored().config["model"]["dim"] == 256
+
+
+def test_choices_and_paths_of_a_config_are_their_values() -> None:
+    """As a person would write them."""
+
+    class Norm(StrEnum):
+        RMS = "rmsnorm"
+
+    config = job()
+    config.model.norm, config.model.data = Norm.RMS, Path("/data/web")
+    tracker = MetricsTracker(config)
+    train(tracker, [1.0])
+    tracker.close()
+    assert (stored().config["model"]["norm"], stored().config["model"]["data"]) == ("rmsnorm", "/data/web")
 
 
 def test_a_place_that_cannot_be_written_costs_no_training(
