@@ -94,6 +94,15 @@ def test_every_number_of_a_step_may_be_named(logger, tmp_path):
     assert list(moe)[-3:] == ["moe_aux_loss", "moe_z_loss", "moe_load_imbalance"] and moe["moe_z_loss"] == 0.2
 
 
+def test_routers_by_the_names_of_the_documented_call(logger, tmp_path):
+    """`utilization` and `imbalance`, which the record spells out."""
+    logger.log_moe_stats(step=1, aux_loss=0.1, z_loss=0.2, utilization=0.9, imbalance=1.5)
+    logger.flush()
+    (record,) = read(tmp_path / "log.json")
+    assert list(record.values())[3:] == [0.1, 0.2, 0.9, 1.5]
+    assert list(logger.get_moe_stats().values()) == [0.1, 0.2, 0.9, 1.5, True]
+
+
 def test_values_of_any_library(logger, tmp_path):
     """Numpy and torch scalars are the numbers that they are."""
     import numpy

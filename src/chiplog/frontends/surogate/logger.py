@@ -29,6 +29,7 @@ from chiplog.store.layout import slug
 
 PROJECT = "surogate"
 WIDEST = 1 << 16  # characters: its lines are never cut
+_SHORT = {"utilization": "expert_utilization", "imbalance": "load_imbalance"}  # as the documented call has them
 OF_A_STEP = 7  # numbers that every step has: itself, epoch, tokens, milliseconds, norm, loss, learning rate
 
 
@@ -219,7 +220,7 @@ class TrainingRunLogger:
         """The routers at a step: aux loss, z-loss, utilisation and imbalance; with seven more, or any by name."""
         if len(stats) > len(FIELDS):
             raise TypeError(f"there are {len(FIELDS)} numbers of a router, not {len(stats)}: {', '.join(FIELDS)}")
-        self._moe = {**dict(zip(FIELDS, stats, strict=False)), **named}
+        self._moe = {**dict(zip(FIELDS, stats, strict=False)), **{_SHORT.get(key, key): named[key] for key in named}}
         self.run.event("moe", step=step, **{name: arguments.number(value) for name, value in self._moe.items()})
 
     def get_moe_stats(self, full: bool = False) -> dict[str, Any]:
