@@ -12,7 +12,7 @@ from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ from chiplog.frontends.kempnerforge import (
     get_logger,
     get_memory_stats,
 )
-from chiplog.frontends.kempnerforge.tracker import format_step
+from chiplog.frontends.kempnerforge.tracker import _LoggingBackend, format_step
 from tests.frontends.kempnerforge_job import Job, Model, job, train
 
 KEYS = [
@@ -325,6 +325,23 @@ def test_a_backend_that_fails_disturbs_nobody(capfd: pytest.CaptureFixture[str])
     assert stored().series("train/loss").steps.tolist() == list(range(1, 12))
     assert [step for step, _ in scalars("tb_logs", "train/loss")] == list(range(1, 12))
     assert capfd.readouterr().err.count("Fake fails: no network") == 1
+
+
+def test_a_backend_of_ones_own_derives_from_theirs() -> None:
+    """The documented base: `log` is to be written, `close` need not be."""
+    assert issubclass(WandBBackend, _LoggingBackend) and issubclass(TensorBoardBackend, _LoggingBackend)
+
+    class Mine(_LoggingBackend):
+        steps: ClassVar[list[int]] = []
+
+        def log(self, metrics: Any, step: int) -> None:
+            self.steps.append(step)
+
+    tracker = MetricsTracker(job(log_interval=1))
+    tracker._backends.append(Mine())
+    train(tracker, [1.0, 2.0])
+    tracker.close()
+    assert Mine.steps == [1, 2]
 
 
 def test_backends_are_chosen_once() -> None:

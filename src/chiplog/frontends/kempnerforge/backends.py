@@ -97,7 +97,17 @@ class Outlet:
         return WATCH
 
 
-class _Backend:
+class _LoggingBackend:
+    """What the original's backends derive from, and your own may: append it to `tracker._backends`."""
+
+    def log(self, metrics: Mapping[str, Any], step: int) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class _Backend(_LoggingBackend):
     """A destination by itself, or one of several at the same outlet."""
 
     def __init__(self, config: Any, outlet: Outlet) -> None:

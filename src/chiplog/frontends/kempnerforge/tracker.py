@@ -12,7 +12,7 @@ from typing import Any
 
 from chiplog.core import notes
 from chiplog.core.texts import words
-from chiplog.frontends.kempnerforge.backends import Outlet, TensorBoardBackend, WandBBackend
+from chiplog.frontends.kempnerforge.backends import Outlet, TensorBoardBackend, WandBBackend, _LoggingBackend
 from chiplog.frontends.kempnerforge.logger import format_metrics, get_logger, line
 from chiplog.frontends.kempnerforge.memory import get_memory
 from chiplog.frontends.kempnerforge.mfu import NO_GPU, estimate_model_flops_per_token, get_gpu_peak_tflops
@@ -21,7 +21,7 @@ from chiplog.metrics.smoothing import Averages
 from chiplog.metrics.throughput import rate
 from chiplog.runtime import ranks
 
-__all__ = ["MetricsTracker", "StepMetrics", "TensorBoardBackend", "WandBBackend"]
+__all__ = ["MetricsTracker", "StepMetrics", "TensorBoardBackend", "WandBBackend", "_LoggingBackend"]
 
 SMOOTHED = ("loss", "tokens_per_sec", "mfu", "step_time")
 
