@@ -14,7 +14,8 @@ import msgspec
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
 
-WATCHED = ("loss", "grad_norm", "*/loss", "*/grad_norm")
+GRADIENT_NORMS = ("grad_norm", "train/norm")  # how their names end; the second one is Surogate's
+WATCHED = ("loss", "grad_norm", "*/loss", "*/grad_norm", "train/norm")
 WINDOW = 128  # finite values a spike is judged by
 WARM_UP = 16  # values before the first judgement
 REFRESH = 32  # values between two looks at the window, which cost more than all the rest
@@ -97,7 +98,7 @@ def _judge(name: str, value: float, past: _Past, row: Row, step: int | float) ->
         return None if told else Finding(f"{name} is {value}", "error", f"at step {step}", shown, "non-finite")
     middle, spread = centre(past.values)
     limit = middle + DEVIATIONS * max(spread, LEAST * abs(middle), 1e-12)
-    if name.endswith("grad_norm"):
+    if name.endswith(GRADIENT_NORMS):
         limit = max(limit, GRADIENTS * middle)
     shown = {**evidence(name, value, past.values, row, step), "limit": limit}
     past.bad = False
