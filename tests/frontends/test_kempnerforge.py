@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+import threading
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 
 import chiplog
+from chiplog import assembly
 from chiplog.core.errors import BadSetting
 from chiplog.frontends import kempnerforge
 from chiplog.frontends.kempnerforge import (
@@ -382,6 +384,40 @@ def test_nothing_happens_before_the_first_row() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n" and list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_rows_of_several_threads_are_rows_of_one_run(chosen: bool) -> None:
+    """Also the first ones, when an eval is logged beside the training."""
+    tracker = MetricsTracker(job())
+    if chosen:
+        tracker.init_backends(job())
+    gate = threading.Barrier(4)
+
+    def evaluate(place: int) -> None:
+        gate.wait()
+        tracker.log_eval({f"eval/{place}": 1.0}, 1)
+
+    threads = [threading.Thread(target=evaluate, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    tracker.close()
+    assert len(list(Path("runs/kempnerforge").iterdir())) == 1
+    assert {f"eval/{place}" for place in range(4)} <= set(stored().names())
+
+
+def test_a_run_of_ones_own_stays_the_current_one_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may log to it while the tracker begins its own."""
+    seen = []
+    make = assembly.make
+    monkeypatch.setattr(assembly, "make", lambda *args, **more: (seen.append(chiplog.run), make(*args, **more))[1])
+    with chiplog.init("mine", sinks="none") as mine:
+        tracker = MetricsTracker(job())
+        train(tracker, [1.0])
+        tracker.close()
+    assert seen == [None, mine]
 
 
 def test_a_tracker_does_not_end_a_run_of_ones_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -64,6 +65,7 @@ class MetricsTracker:
         self._averages = Averages(0.9, unbiased=False)
         self._flops: int | None = None  # of a token; worked out once
         self._started: float | None = None
+        self._lock = threading.Lock()
         self._outlet: Outlet | None = None
         self._backends: list[Any] = []
         self._initialized = False
@@ -188,7 +190,8 @@ class MetricsTracker:
 
     def _report(self, metrics: Mapping[str, Any], step: int) -> None:
         if self._outlet is None:
-            self._outlet = Outlet(self.metrics_config, about=_plain(self._job))
+            with self._lock:
+                self._outlet = self._outlet or Outlet(self.metrics_config, about=_plain(self._job))
         self._outlet.log(metrics, step)
         for backend in self._strangers():
             self._ask(backend, "log", metrics, step=step)

@@ -15,7 +15,6 @@ from typing import Any, TextIO, TypeVar
 
 from chiplog import assembly
 from chiplog.core import notes
-from chiplog.core import run as engine
 from chiplog.core.records import Record
 from chiplog.core.run import Run
 from chiplog.core.texts import words
@@ -79,7 +78,9 @@ class TrainingRunLogger:
         self._ns_per_token: float | None = None
         self._moe: dict[str, Any] = {}
         self._section = 0.0
-        self.run = _begin({"project": PROJECT, "id": _id(path), "sinks": {**here, **(sinks or {})}, **settings})
+        self.run = assembly.beside(
+            **{"project": PROJECT, "id": _id(path), "sinks": {**here, **(sinks or {})}, **settings}
+        )
         if callback is not None:
             self.run.on_record(_caller(callback))
         self._ending = weakref.finalize(self, Run.finish, self.run)
@@ -289,16 +290,6 @@ def _behind(row: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
     if len(more) > len(names):
         raise TypeError(f"a step has {OF_A_STEP} numbers, then at most {', '.join(names)}; here are {len(row)}")
     return dict(zip(names, more, strict=False))
-
-
-def _begin(settings: Mapping[str, Any]) -> Run:
-    """A run beside whichever is the current one: several loggers, and a run of one's own, may be open at once."""
-    before, engine.current = engine.current, None
-    try:
-        return assembly.init(**settings)
-    finally:
-        if before is not None and not before.inert:
-            engine.current = before
 
 
 def _id(path: Path) -> str:
