@@ -440,6 +440,17 @@ def test_a_config_that_knows_itself_is_kept_as_far_as_it_goes() -> None:
     assert stored().config["metrics"]["log_interval"] == 10 and stored().config["model"]["dim"] == 256
 
 
+@pytest.mark.parametrize("metrics", [{}, {"wandb_project": None, "wandb_run_name": None}])
+def test_a_config_that_says_nothing_of_wandb_needs_none_of_it(metrics: dict[str, Any]) -> None:
+    """While W&B is off: the rows are recorded, under the project of the default."""
+    chosen = SimpleNamespace(log_interval=1, enable_wandb=False, enable_tensorboard=False, **metrics)
+    tracker = MetricsTracker(Job(metrics=chosen))  # type: ignore[arg-type]
+    tracker.init_backends(Job(metrics=chosen))  # type: ignore[arg-type]
+    train(tracker, [1.0, 2.0])
+    tracker.close()
+    assert stored().series("train/loss").values.tolist() == [1.0, 2.0]
+
+
 def test_choices_and_paths_of_a_config_are_their_values() -> None:
     """As a person would write them."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from chiplog import assembly
 from chiplog.core.run import Run
+from chiplog.frontends.kempnerforge.config import MetricsConfig
 from chiplog.frontends.kempnerforge.logger import get_logger
 from chiplog.sinks.delivery import cursor_path, load
 from chiplog.store import layout
@@ -53,8 +54,8 @@ class Outlet:
         known = config.wandb_run_id if "wandb" in sinks else ""
         try:
             made = assembly.beside(
-                project=layout.slug(config.wandb_project),
-                name=config.wandb_run_name,
+                project=layout.slug(getattr(config, "wandb_project", None) or MetricsConfig.wandb_project),
+                name=getattr(config, "wandb_run_name", None),
                 config=self._about,
                 sinks=sinks or "none",
                 id=layout.slug(known) if known else None,
