@@ -94,6 +94,12 @@ def test_every_number_of_a_step_may_be_named(logger, tmp_path):
     assert list(moe)[-3:] == ["moe_aux_loss", "moe_z_loss", "moe_load_imbalance"] and moe["moe_z_loss"] == 0.2
 
 
+def test_a_dense_step_that_names_routers_is_dense(logger):
+    """A training loop may pass None for what its model does not have."""
+    logger.log_step(1, *STEP, moe_aux_loss=None, moe_z_loss=None, moe_load_imbalance=None)
+    assert list(logger.get_moe_stats().values()) == [0.0, 0.0, 0.0, 0.0, False]
+
+
 def test_routers_by_the_names_of_the_documented_call(logger, tmp_path):
     """`utilization` and `imbalance`, which the record spells out."""
     logger.log_moe_stats(step=1, aux_loss=0.1, z_loss=0.2, utilization=0.9, imbalance=1.5)

@@ -188,7 +188,7 @@ class TrainingRunLogger:
         }
         known = {f"train/{name}": arguments.number(value) for name, value in row.items() if value is not None}
         self.run.log(known, step=step)
-        moe = {name[4:]: value for name, value in more.items() if name.startswith("moe_")}
+        moe = {name[4:]: value for name, value in more.items() if name.startswith("moe_") and value is not None}
         self._moe = moe or self._moe
 
     @harmless
