@@ -7,7 +7,8 @@ ask for it, so that `import chiplog` is quick (docs/decisions/0003-imports.md).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,21 +61,32 @@ def init(
     >>> with chiplog.init(project="tiny-lm", config={"lr": 3e-4}, sinks="console,csv") as run:
     ...     run.log({"train/loss": 2.5}, step=0)
     """
-    environ = dict(os.environ)
-    named, objects = _split_sinks(sinks)
-    sampled, own_probes = _split_probes(probes)
     given = {
-        "project": project, "name": name, "sinks": named, "dir": None if dir is None else os.fspath(dir), "id": id,
-        "resume": resume, "tags": tags, "ranks": ranks, "reduce": reduce, "durability": durability, "relay": relay,
-        "on_signal": on_signal, "strict": strict, "probes": sampled, **more,
+        "project": project, "name": name, "dir": dir, "id": id, "resume": resume, "tags": tags, "ranks": ranks,
+        "reduce": reduce, "durability": durability, "relay": relay, "on_signal": on_signal, "strict": strict, **more,
     }  # fmt: skip
-    chosen = settings.load(given, environ, Path.cwd())
+    begin = _settle(config, sinks, probes, stages, rules, given)
     if run.current is not None:
         if not run.current.inert:
             notes.say(f"run {run.current.id} was still open and is finished now")
         run.current.finish()
-    made = make(chosen, _plain_config(config, chosen), objects, environ, stages=stages, rules=rules, probes=own_probes)
-    run.current = made
+    made = run.current = begin()
+    return made
+
+
+def beside(
+    config: Any = None,
+    sinks: str | Iterable[Any] | Mapping[str, Any] | None = None,
+    *,
+    probes: str | Iterable[Any] | Mapping[str, Any] | Probe | None = None,
+    stages: Sequence[Stage] = (),
+    rules: Sequence[Rule] = (),
+    **more: Any,
+) -> Run:
+    """As `init`, but the current run goes on and stays it; where there is none, this one is. For front ends."""
+    made = _settle(config, sinks, probes, stages, rules, more)()
+    if run.current is None or run.current.inert:
+        run.current = made
     return made
 
 
@@ -162,6 +174,24 @@ def _plain_config(config: Any, chosen: Settings) -> dict[str, Any]:
     if not isinstance(plain, dict):
         raise BadSetting(f"config is a mapping, a dataclass or an argparse namespace, not {type(config).__name__}")
     return {**chosen.config, **plain}
+
+
+def _settle(
+    config: Any,
+    sinks: str | Iterable[Any] | Mapping[str, Any] | None,
+    probes: str | Iterable[Any] | Mapping[str, Any] | Probe | None,
+    stages: Sequence[Stage],
+    rules: Sequence[Rule],
+    given: Mapping[str, Any],
+) -> Callable[[], Run]:
+    """What begins a run, once all settings are known to be good."""
+    environ = dict(os.environ)
+    named, objects = _split_sinks(sinks)
+    sampled, own = _split_probes(probes)
+    place = None if given.get("dir") is None else os.fspath(given["dir"])
+    chosen = settings.load({**given, "sinks": named, "probes": sampled, "dir": place}, environ, Path.cwd())
+    known = _plain_config(config, chosen)
+    return partial(make, chosen, known, objects, environ, stages=stages, rules=rules, probes=own)
 
 
 def make(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -28,6 +29,40 @@ def test_alerts_all_adds_throttling_trend_pace_and_router(tmp_path) -> None:
     with chiplog.init(dir=tmp_path, sinks="none", alerts="all") as run:
         run.event("gpu", id=3, power=350, throttle="HW thermal")
     assert alerts(run) == [("throttled", "GPU 3 is throttled: HW thermal")]
+
+
+def test_all_that_a_row_has_is_told(tmp_path) -> None:
+    """A loss and its gradients spike together, and are NaN together; two limits are crossed at once."""
+    limits = [Limit("a", "b", above=1.0, rows=1)]
+    with chiplog.init(dir=tmp_path, sinks="none", rules=limits) as run:
+        for step in range(50):
+            run.log({"train/loss": 2.0 + step % 7 / 100, "train/grad_norm": 1.0 + step % 5 / 100}, step=step)
+        run.log({"train/loss": 9.0, "train/grad_norm": 50.0}, step=50)
+        run.log({"train/loss": math.nan, "train/grad_norm": math.inf, "a": 2.0, "b": 3.0}, step=51)
+    assert alerts(run) == [
+        ("spike", "train/loss spikes: 9"),
+        ("spike", "train/grad_norm spikes: 50"),
+        ("non-finite", "train/loss is nan"),
+        ("non-finite", "train/grad_norm is inf"),
+        ("limit", "a above 1: 2"),
+        ("limit", "b above 1: 3"),
+    ]
+
+
+def test_routers_that_fail_in_two_ways_are_two_alerts(tmp_path) -> None:
+    """`alerts="all"`: idle experts and an uneven load, of the same rows."""
+    with chiplog.init(dir=tmp_path, sinks="none", alerts="all") as run:
+        for step in range(12):
+            run.event("moe", step=step, expert_utilization=0.3, load_imbalance=4.0)
+    assert [rule for rule, _ in alerts(run)] == ["router", "imbalance"]
+
+
+def test_two_losses_that_turn_together_are_two_alerts(tmp_path) -> None:
+    """Each has its own phase."""
+    with chiplog.init(dir=tmp_path, sinks="none", alerts="all") as run:
+        for step in range(110):
+            run.log({"actor/loss": 2.0, "critic/loss": 3.0}, step=step)
+    assert alerts(run) == [("trend", "actor/loss: plateau"), ("trend", "critic/loss: plateau")]
 
 
 def test_a_rule_is_asked_while_no_row_comes(tmp_path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,6 +84,41 @@ def test_there_is_no_mfu_where_the_peak_is_not_known(capfd: pytest.CaptureFixtur
             pass
     assert "no MFU: the peak of NVIDIA X900 in bf16 is not known" in capfd.readouterr().err
     assert "train/mfu" not in chiplog.read(run.dir).names()
+
+
+def test_there_is_no_mfu_while_the_gpu_is_not_in_use(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It cannot say its name before; that is no CPU."""
+    cuda = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: False)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    with begin() as run:
+        run.meter(model=MODEL)
+    assert "no MFU: nothing computes on the GPU yet; call run.meter(...) when" in capfd.readouterr().err
+
+
+def test_steps_that_the_meter_was_told_of_are_the_plan(capfd: pytest.CaptureFixture[str]) -> None:
+    """Every line has the share and the time left, and a loader of one epoch does not go over it."""
+    with chiplog.init("steps", sinks="console") as run:
+        run.meter(total_steps=40)
+        for epoch in range(2):
+            for step in run.steps(range(10), start=10 * epoch):
+                run.log({"train/loss": 2.0 - step / 100})
+    last = capfd.readouterr().out.splitlines()[-2]
+    assert last.startswith(":: step      19 [ 50.0%]") and " | eta 00m" in last
+    plans = [one.data for one in chiplog.read(run.dir).records("event") if one.name == "plan"]
+    assert plans == [{"steps": 40}]
+
+
+def test_tokens_that_the_meter_was_told_of_are_a_time_left(capfd: pytest.CaptureFixture[str]) -> None:
+    """Also between rows, whose tokens the console does not see."""
+    with chiplog.init("steps", sinks="console") as run:
+        run.meter(total_tokens=10**15, log_every=2)
+        for _ in range(3):
+            run.start_step()
+            run.end_step({"train/loss": 2.0}, tokens=1000)
+    lines = capfd.readouterr().out.splitlines()
+    assert len(lines) == 3 and all(" | eta " in line for line in lines[:2])
 
 
 def test_unlogged_steps_are_in_the_next_row_or_the_last() -> None:

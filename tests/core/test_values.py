@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,3 +116,22 @@ def test_plain_data_for_configs() -> None:
         "3": None,
         "c": [0, 1, 2],
     }
+
+
+def test_choices_and_paths_in_configs_are_their_values() -> None:
+    """Not the words of a debugger, alone or in a dataclass."""
+
+    class Mode(str, Enum):  # noqa: UP042  # as configs older than StrEnum have it
+        FAST = "fast"
+
+    class Level(Enum):
+        HIGH = (1, 2)
+
+    @dataclass
+    class Config:
+        mode: Mode = Mode.FAST
+        place: Path = Path("/data/web")
+
+    wanted = {"mode": "fast", "place": "/data/web"}
+    assert values.plain(Config()) == values.plain(vars(Config())) == wanted
+    assert values.plain({"level": Level.HIGH}) == {"level": [1, 2]}

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import subprocess
 import sys
+import threading
 from dataclasses import fields
+from enum import StrEnum
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import chiplog
+from chiplog import assembly
 from chiplog.core.errors import BadSetting
 from chiplog.frontends import kempnerforge
 from chiplog.frontends.kempnerforge import (
@@ -31,7 +36,7 @@ from chiplog.frontends.kempnerforge import (
     get_logger,
     get_memory_stats,
 )
-from chiplog.frontends.kempnerforge.tracker import format_step
+from chiplog.frontends.kempnerforge.tracker import _LoggingBackend, format_step
 from tests.frontends.kempnerforge_job import Job, Model, job, train
 
 KEYS = [
@@ -216,6 +221,51 @@ def test_a_step_that_was_not_started_has_no_time(capfd: pytest.CaptureFixture[st
     assert capfd.readouterr().err.count("end_step() without start_step()") == 1
 
 
+def test_a_run_that_begins_with_nan_has_all_fourteen() -> None:
+    """An average of nothing is no number, under the documented name and in its place."""
+    tracker = MetricsTracker(job())
+    fake = Fake()
+    tracker._backends.append(fake)
+    train(tracker, [float("nan")])
+    tracker.close()
+    ((_, row),) = fake.rows
+    assert list(row) == KEYS and math.isnan(row["smoothed/loss"]) and row["smoothed/step_time"] > 0
+
+
+@pytest.mark.parametrize("wrong", [{"loss": None}, {"grad_norm": None}, {"lr": "x"}, {"tokens_in_step": None}])
+def test_what_is_no_number_costs_no_training(wrong: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
+    """The step is left out, with one warning; the next is as good as ever."""
+    tracker = MetricsTracker(job(log_interval=1))
+    good = {"loss": 1.0, "grad_norm": 1.0, "lr": 1e-3, "tokens_in_step": 100}
+    found = []
+    for step, given in enumerate([good | wrong, good | wrong, good], 1):
+        tracker.start_step()
+        found.append(tracker.end_step(step, **given))
+    tracker.log_eval(None, 3)  # type: ignore[arg-type]
+    tracker.close()
+    assert [one is None for one in found] == [True, True, False]
+    said = capfd.readouterr().err
+    assert said.count("end_step: ") == said.count("log_eval: ") == 1 and "training goes on" in said
+
+
+def test_an_interval_that_became_nothing_costs_no_training() -> None:
+    """It is checked when a config is made, and not afterwards."""
+    config = job()
+    tracker = MetricsTracker(config)
+    config.metrics.log_interval = 0
+    assert train(tracker, [1.0], first=2) == [None]
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    """Neither the metrics nor what a checkpoint keeps has their arrays, which may hold a whole graph."""
+    tracker = MetricsTracker(job())
+    tracker.start_step()
+    found = tracker.end_step(1, np.float32(2.5), np.array(1.25), np.float64(1e-3), 100)  # type: ignore[arg-type]
+    tracker.close()
+    assert found is not None and [type(one) for one in (found.loss, found.grad_norm, found.lr)] == [float] * 3
+    assert json.loads(json.dumps(tracker.state()))["sums"]["loss"] == pytest.approx([25.0, 10.0])
+
+
 def test_averages_go_on_after_a_resume() -> None:
     """With what a checkpoint has kept."""
     first, second = MetricsTracker(job()), MetricsTracker(job())
@@ -279,6 +329,23 @@ def test_a_backend_that_fails_disturbs_nobody(capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr().err.count("Fake fails: no network") == 1
 
 
+def test_a_backend_of_ones_own_derives_from_theirs() -> None:
+    """The documented base: `log` is to be written, `close` need not be."""
+    assert issubclass(WandBBackend, _LoggingBackend) and issubclass(TensorBoardBackend, _LoggingBackend)
+
+    class Mine(_LoggingBackend):
+        steps: ClassVar[list[int]] = []
+
+        def log(self, metrics: Any, step: int) -> None:
+            self.steps.append(step)
+
+    tracker = MetricsTracker(job(log_interval=1))
+    tracker._backends.append(Mine())
+    train(tracker, [1.0, 2.0])
+    tracker.close()
+    assert Mine.steps == [1, 2]
+
+
 def test_backends_are_chosen_once() -> None:
     """Check 16: W&B first, then TensorBoard, also when asked twice, and with another config."""
     tracker = MetricsTracker(job())
@@ -319,6 +386,40 @@ def test_nothing_happens_before_the_first_row() -> None:
     assert done.stdout == "[]\n" and list(Path().iterdir()) == []
 
 
+@pytest.mark.parametrize("chosen", [False, True])
+def test_rows_of_several_threads_are_rows_of_one_run(chosen: bool) -> None:
+    """Also the first ones, when an eval is logged beside the training."""
+    tracker = MetricsTracker(job())
+    if chosen:
+        tracker.init_backends(job())
+    gate = threading.Barrier(4)
+
+    def evaluate(place: int) -> None:
+        gate.wait()
+        tracker.log_eval({f"eval/{place}": 1.0}, 1)
+
+    threads = [threading.Thread(target=evaluate, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    tracker.close()
+    assert len(list(Path("runs/kempnerforge").iterdir())) == 1
+    assert {f"eval/{place}" for place in range(4)} <= set(stored().names())
+
+
+def test_a_run_of_ones_own_stays_the_current_one_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may log to it while the tracker begins its own."""
+    seen = []
+    make = assembly.make
+    monkeypatch.setattr(assembly, "make", lambda *args, **more: (seen.append(chiplog.run), make(*args, **more))[1])
+    with chiplog.init("mine", sinks="none") as mine:
+        tracker = MetricsTracker(job())
+        train(tracker, [1.0])
+        tracker.close()
+    assert seen == [None, mine]
+
+
 def test_a_tracker_does_not_end_a_run_of_ones_own() -> None:
     """It has one beside it."""
     with chiplog.init("mine", sinks="none") as mine:
@@ -337,6 +438,31 @@ def test_a_config_that_knows_itself_is_kept_as_far_as_it_goes() -> None:
     train(tracker, [1.0])
     tracker.close()
     assert stored().config["metrics"]["log_interval"] == 10 and stored().config["model"]["dim"] == 256
+
+
+@pytest.mark.parametrize("metrics", [{}, {"wandb_project": None, "wandb_run_name": None}])
+def test_a_config_that_says_nothing_of_wandb_needs_none_of_it(metrics: dict[str, Any]) -> None:
+    """While W&B is off: the rows are recorded, under the project of the default."""
+    chosen = SimpleNamespace(log_interval=1, enable_wandb=False, enable_tensorboard=False, **metrics)
+    tracker = MetricsTracker(Job(metrics=chosen))  # type: ignore[arg-type]
+    tracker.init_backends(Job(metrics=chosen))  # type: ignore[arg-type]
+    train(tracker, [1.0, 2.0])
+    tracker.close()
+    assert stored().series("train/loss").values.tolist() == [1.0, 2.0]
+
+
+def test_choices_and_paths_of_a_config_are_their_values() -> None:
+    """As a person would write them."""
+
+    class Norm(StrEnum):
+        RMS = "rmsnorm"
+
+    config = job()
+    config.model.norm, config.model.data = Norm.RMS, Path("/data/web")
+    tracker = MetricsTracker(config)
+    train(tracker, [1.0])
+    tracker.close()
+    assert (stored().config["model"]["norm"], stored().config["model"]["data"]) == ("rmsnorm", "/data/web")
 
 
 def test_a_place_that_cannot_be_written_costs_no_training(

@@ -104,11 +104,28 @@ def test_the_peak_of_this_gpu(monkeypatch: pytest.MonkeyPatch, name: str, peak: 
 def test_a_gpu_that_nobody_knows_is_guessed_only_when_asked(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], capability: tuple[int, int], peak: float
 ) -> None:
-    """Check 9: by its capability, with one warning."""
+    """Check 9: by its capability, with one warning; and one that there is no MFU without a guess."""
     gpu(monkeypatch, "NVIDIA X900", capability)
     assert get_gpu_peak_tflops() is None
     assert [get_gpu_peak_tflops(compat=True) for _ in range(3)] == [peak] * 3
-    assert capfd.readouterr().err.count("unknown GPU NVIDIA X900") == 1
+    said = capfd.readouterr().err
+    assert said.count("unknown GPU NVIDIA X900: there is no MFU") == said.count("TFLOPS are assumed") == 1
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_a_gpu_that_is_used_after_the_tracker_was_made_has_its_peak(
+    monkeypatch: pytest.MonkeyPatch, compat: bool
+) -> None:
+    """The tracker does not wake it up; it is asked with the first step."""
+    awake = False
+    gpu(monkeypatch, "NVIDIA H100 80GB HBM3", is_initialized=lambda: awake)
+    tracker = MetricsTracker(job(log_interval=1), compat=compat)
+    assert tracker.gpu_peak_tflops == (1.0 if compat else None)
+    awake = True
+    (found,) = train(tracker, [1.0])
+    tracker.close()
+    assert tracker.gpu_peak_tflops == 989.4
+    assert found is not None and found.mfu == compute_mfu(Model(), found.tokens_per_sec, 1, 989.4, 128)
 
 
 def test_without_a_gpu_there_is_no_peak_and_no_memory() -> None:

@@ -94,6 +94,32 @@ def test_every_number_of_a_step_may_be_named(logger, tmp_path):
     assert list(moe)[-3:] == ["moe_aux_loss", "moe_z_loss", "moe_load_imbalance"] and moe["moe_z_loss"] == 0.2
 
 
+def test_a_dense_step_that_names_routers_is_dense(logger):
+    """A training loop may pass None for what its model does not have."""
+    logger.log_step(1, *STEP, moe_aux_loss=None, moe_z_loss=None, moe_load_imbalance=None)
+    assert list(logger.get_moe_stats().values()) == [0.0, 0.0, 0.0, 0.0, False]
+
+
+def test_routers_by_the_names_of_the_documented_call(logger, tmp_path):
+    """`utilization` and `imbalance`, which the record spells out."""
+    logger.log_moe_stats(step=1, aux_loss=0.1, z_loss=0.2, utilization=0.9, imbalance=1.5)
+    logger.flush()
+    (record,) = read(tmp_path / "log.json")
+    assert list(record.values())[3:] == [0.1, 0.2, 0.9, 1.5]
+    assert list(logger.get_moe_stats().values()) == [0.1, 0.2, 0.9, 1.5, True]
+
+
+def test_what_is_logged_is_watched(tmp_path):
+    """Norm and loss that spike or are no numbers, and with all alerts a pace that drops."""
+    with TrainingRunLogger(tmp_path / "log.json", verbosity=-2, alerts="all") as made:
+        for step in range(100):
+            made.log_step(step, 0.1, 1000, 10 if step < 50 else 40, 1.0 + step % 5 / 100, 9 - step / 100, 1e-4)
+        made.log_step(100, 0.1, 1000, 40, 50.0, 8.0, 1e-4)
+        made.log_step(101, 0.1, 1000, 40, float("nan"), 8.0, 1e-4)
+    told = [alert.title for alert in chiplog.read(made.run.dir).records("alert")]
+    assert told == ["train/tokens_per_second dropped to 25%", "train/norm spikes: 50", "train/norm is nan"]
+
+
 def test_values_of_any_library(logger, tmp_path):
     """Numpy and torch scalars are the numbers that they are."""
     import numpy

@@ -248,6 +248,12 @@ def test_32_amounts_of_tokens(tokens, words):
     assert amount(tokens) == words
 
 
+def test_a_message_of_several_lines_is_several_lines():
+    """And an empty one is an empty line."""
+    lines = shown(lambda made: (made.log_message(1, "one\n  two"), made.log_message(1, "")), LogVerbosity.DEFAULT)
+    assert lines == ["one", "  two", ""]
+
+
 def test_colour_is_for_terminals():
     """The bold of evals goes to no file."""
 

@@ -220,6 +220,8 @@ def test_37_to_40_what_arrives_at_wandb():
         assert run.series(f"gpu/{gpu}/dram_free") == [(1, 8192.0)]
         assert run.series(f"gpu/{gpu}/pcie_rx") == [(1, 1024.0)]
         assert run.series(f"gpu/{gpu}/fan") == []
+    assert run.series("gpu/power") == [(1, 350_000)], "the documented name is that of the first"
+    assert (run.series("gpu/dram_free"), run.series("gpu/pcie_tx")) == ([(1, 8192.0)], [(1, 512.0)])
     for key, value in MOE.items():
         assert run.series(key) == [(1, value)], key
     assert len(run.series("allocations")) == 1

@@ -93,6 +93,16 @@ def test_a_tied_head_has_fewer_parameters_and_the_same_operations() -> None:
     assert small(experts=8, moe_layers=4, top_k=2).active_params < small(experts=8, moe_layers=4, top_k=2).params
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"frozen_layers": 5}, {"frozen_layers": -1}, {"lengths": [128, 0]}, {"recompute": "all"}, {"lora_on": ["x"]}],
+)
+def test_what_no_model_can_have_fails_at_the_door(wrong: dict[str, Any]) -> None:
+    """With what is wrong; never a negative count."""
+    with pytest.raises(ValueError, match=next(iter(wrong)) if "lora_on" not in wrong else "no matrix 'x'"):
+        count(SMALL, **wrong)
+
+
 def test_frozen_weights_get_no_gradient() -> None:
     """Four operations instead of six; attention, which has no weights, stays as it is."""
     whole, frozen = count(SMALL), count(SMALL, frozen=True)

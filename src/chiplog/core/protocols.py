@@ -24,10 +24,11 @@ class Finding(msgspec.Struct, frozen=True):
     text: str = ""
     evidence: Mapping[str, Any] = {}
     rule: str = ""  # who found it; the rule's own name where it does not say
+    beside: tuple[Finding, ...] = ()  # what else there was in the same row; an alert each
 
 
 class Rule(Protocol):
-    """Looks at a finished row, on the caller's thread; may find one thing worth an alert. The numbers of an event are
+    """Looks at a finished row, on the caller's thread; may find something worth an alert. The numbers of an event are
     a row too.
 
     A rule may have more: `events`, names whose data `event(data, step)` gets whole; `tick()`, asked in the background

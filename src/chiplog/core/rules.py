@@ -32,7 +32,7 @@ class Rules:
         for rule in self._rules:
             try:
                 if (finding := rule(row, step)) is not None:
-                    self._ring(finding, name_of(rule), step)
+                    self._tell(finding, rule, step)
             except Exception as error:
                 self._failed(f"rule {name_of(rule)}", error)
 
@@ -50,9 +50,13 @@ class Rules:
     def _ask(self, rule: Rule, step: int | float, question: Callable[[], Finding | None]) -> None:
         try:
             if (finding := question()) is not None:
-                self._ring(finding, name_of(rule), step)
+                self._tell(finding, rule, step)
         except Exception as error:
             self._failed(f"rule {name_of(rule)}", error)
+
+    def _tell(self, finding: Finding, rule: Rule, step: int | float) -> None:
+        for one in (finding, *finding.beside):
+            self._ring(one, name_of(rule), step)
 
 
 class Memory:

@@ -26,6 +26,7 @@ class Steps:
         self._meter: Meter | None = None
         self._started: tuple[int, float] | None = None
         self._newest = 0
+        self._total: int | None = None  # steps there will be, as given to the meter
 
     def meter(self, **options: Any) -> Meter:
         """Measure from now on by a meter with these options; what has been counted stays."""
@@ -35,11 +36,15 @@ class Steps:
         else:
             made.restore(self._meter.state())
         self._meter = made
+        self._total = options.get("total_steps", self._total)
+        if self._total is not None:
+            self._run.event("plan", steps=self._total)
         return made
 
     def plan(self, total: int, done: int) -> None:
-        """Say how many steps there will be."""
-        self._run.event("plan", steps=total)
+        """Say how many steps there will be, unless that was said."""
+        if self._total is None:
+            self._run.event("plan", steps=total)
         (self._meter or self.meter()).plan(total=total, done=done)
 
     def start(self, step: int | None = None) -> int:

@@ -8,6 +8,8 @@ becomes text, so that a row is never lost for one bad value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -65,7 +67,7 @@ def number(value: Any) -> Number | None:
 
 def text(value: Any) -> str:
     """A value that is no number, in words; never raises."""
-    if isinstance(value, str):
+    if isinstance(value, (str, PurePath)):
         return cut(str(value))
     try:
         shape = getattr(value, "shape", None)
@@ -168,6 +170,8 @@ def _sort(
 def _plain(value: Any, depth: int, left: list[int]) -> Any:
     if value is None or type(value) in (bool, float):
         return value
+    if isinstance(value, Enum):
+        return _plain(value.value, depth + 1, left)
     if isinstance(value, str):
         return cut(str(value))
     left[0] -= isinstance(value, _CONTAINERS)

@@ -9,10 +9,13 @@ from fnmatch import fnmatchcase
 from math import inf
 from typing import Any
 
+import msgspec
+
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
 
-WATCHED = ("loss", "grad_norm", "*/loss", "*/grad_norm")
+GRADIENT_NORMS = ("grad_norm", "train/norm")  # how their names end; the second one is Surogate's
+WATCHED = ("loss", "grad_norm", "*/loss", "*/grad_norm", "train/norm")
 WINDOW = 128  # finite values a spike is judged by
 WARM_UP = 16  # values before the first judgement
 REFRESH = 32  # values between two looks at the window, which cost more than all the rest
@@ -72,7 +75,7 @@ class Oddities:
                 if past.due <= 0:
                     past.refresh()
             else:
-                found = found or _judge(name, value, past, row, step)
+                found = both(found, _judge(name, value, past, row, step))
         return found
 
     def state(self) -> dict[str, Any]:
@@ -95,7 +98,7 @@ def _judge(name: str, value: float, past: _Past, row: Row, step: int | float) ->
         return None if told else Finding(f"{name} is {value}", "error", f"at step {step}", shown, "non-finite")
     middle, spread = centre(past.values)
     limit = middle + DEVIATIONS * max(spread, LEAST * abs(middle), 1e-12)
-    if name.endswith("grad_norm"):
+    if name.endswith(GRADIENT_NORMS):
         limit = max(limit, GRADIENTS * middle)
     shown = {**evidence(name, value, past.values, row, step), "limit": limit}
     past.bad = False
@@ -104,6 +107,13 @@ def _judge(name: str, value: float, past: _Past, row: Row, step: int | float) ->
     if value <= limit or past.cooling(step):
         return None
     return Finding(f"{name} spikes: {value:.4g}", "warn", f"at step {step}, {middle:.4g} before", shown, "spike")
+
+
+def both(one: Finding | None, other: Finding | None) -> Finding | None:
+    """What was found in one row, of which each is told: a loss and its gradients spike together."""
+    if one is None or other is None:
+        return one or other
+    return msgspec.structs.replace(one, beside=(*one.beside, other, *other.beside))
 
 
 def evidence(name: str, value: float, past: Iterable[float], row: Row, step: int | float) -> dict[str, Any]:

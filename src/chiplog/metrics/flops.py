@@ -145,6 +145,10 @@ def count(
         raise ValueError(f"recompute = {recompute!r}; there are: none, attention, full")
     if unknown := set(lora_on) - set(LINEAR):
         raise ValueError(f"no matrix {min(unknown)!r} to put an adapter on; there are: {', '.join(LINEAR)}")
+    if not 0 <= frozen_layers <= model.layers:
+        raise ValueError(f"frozen_layers = {frozen_layers!r}: of {model.layers} layers")
+    if lengths is not None and not all(length > 0 for length in lengths):
+        raise ValueError(f"lengths = {list(lengths)[:8]!r}: every document has at least one token")
     weights, scores = _forward(model, lengths or (seq_len or model.seq_len,), causal)
     head = 2 * model.vocab * model.dim
     through = 2 if frozen else 3  # forward, gradient of the input, and of the weights

@@ -8,7 +8,7 @@ from typing import Any
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
 from chiplog.metrics import sol
-from chiplog.metrics.alerts import EVIDENCE, Watch
+from chiplog.metrics.alerts import EVIDENCE, Watch, both
 from chiplog.metrics.moe import HEALTHY, LEAST_UTILIZATION, MOST_IMBALANCE
 
 FOR = 10  # values in a row
@@ -68,7 +68,7 @@ class Limit:
         for name in self._watch.look(row):
             value = row.get(name)
             if value is not None:
-                found = found or self._judge(name, value, step)
+                found = both(found, self._judge(name, value, step))
         return found
 
     def _judge(self, name: str, value: float, step: int | float) -> Finding | None:
@@ -117,7 +117,10 @@ class Limits:
     def __call__(self, row: Row, step: int | float) -> Finding | None:
         if not self._watch.look(row):
             return None
-        return next((finding for limit in self._limits if (finding := limit(row, step)) is not None), None)
+        found = None
+        for limit in self._limits:
+            found = both(found, limit(row, step))
+        return found
 
     def state(self) -> dict[str, Any]:
         return {limit.name: limit.state() for limit in self._limits}

@@ -11,7 +11,7 @@ from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
 from chiplog.metrics.alerts import Watch, median
 
-SPEEDS = ("*/tokens_per_sec", "*/steps_per_sec", "*/samples_per_sec")
+SPEEDS = ("*/tokens_per_sec", "*/tokens_per_second", "*/steps_per_sec", "*/samples_per_sec")
 BUCKET = 16  # values that become one point, their median
 USUAL = 16  # points whose median is the usual pace
 DROP, BACK = 0.8, 0.9  # of the usual pace: a drop, and recovered

@@ -9,7 +9,7 @@ from typing import Any
 
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
-from chiplog.metrics.alerts import EVIDENCE, Watch, centre, median
+from chiplog.metrics.alerts import EVIDENCE, Watch, both, centre, median
 
 LOSSES = ("loss", "*/loss")
 BUCKET = 10  # finite values that become one point of the trend, their median
@@ -48,7 +48,7 @@ class Trend:
         for name in self._watch.look(row):
             value = row.get(name)
             if value is not None and value - value == 0 and (course := self._courses[name]).add(value):
-                found = found or _finding(name, course, step)
+                found = both(found, _finding(name, course, step))
         return found
 
     def phase(self, name: str) -> str:

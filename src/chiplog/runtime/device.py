@@ -46,6 +46,15 @@ def torch_backend(name: str) -> Any:
     return backend if backend is not None and backend.is_available() and backend.is_initialized() else None
 
 
+def is_asleep() -> bool:
+    """Whether there is a GPU for torch on which nothing is computed yet, so that it cannot say its name."""
+    backends = (getattr(sys.modules.get("torch"), name, None) for name in ("cuda", "xpu"))
+    try:
+        return any(one is not None and one.is_available() and not one.is_initialized() for one in backends)
+    except Exception:  # drivers fail in many ways
+        return False
+
+
 def jax_device(device: int | None = None) -> Any:
     """JAX's device, if its backends have been set up and it is none of the CPU's; otherwise None."""
     bridge = sys.modules.get("jax._src.xla_bridge")

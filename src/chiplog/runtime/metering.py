@@ -33,10 +33,7 @@ def meter(
             name = device or device_.name()
             peak_tflops = hardware.peak(name, dtype) if name else None
             if peak_tflops is None:
-                notes.say(
-                    f"there will be no MFU: the peak of {name or 'this CPU'} in {dtype} is not known; "
-                    "give it: run.meter(peak_tflops=...)"
-                )
+                notes.say(f"there will be no MFU: {_why(name, dtype)}")
         return throughput.Meter(
             flops_per_token=flops_per_token,
             peak_tflops=peak_tflops,
@@ -45,3 +42,12 @@ def meter(
         )
     except (ValueError, TypeError) as error:
         raise BadSetting(f"run.meter: {error}") from None
+
+
+def _why(name: str | None, dtype: Any) -> str:
+    """Why there is no peak, and what to do."""
+    from chiplog.runtime import device
+
+    if name is None and device.is_asleep():
+        return "nothing computes on the GPU yet; call run.meter(...) when the model is there, or give it device=..."
+    return f"the peak of {name or 'this CPU'} in {dtype} is not known; give it: run.meter(peak_tflops=...)"

@@ -265,7 +265,7 @@ DEFAULT = Layout(
         Column("lr", RATE, "{:.1e}", 7, rank=6),
         Column("", SPEED, amount, 6, unit=" tok/s", rank=1),
         Column("", (*STEP_TIME, "@step_time_sec"), milliseconds, 5, unit=" ms", rank=5),
-        Column("eta", ("@eta",), duration, 6, style="2", rank=4),
+        Column("eta", ("@eta", "train/eta_sec"), duration, 6, style="2", rank=4),
         Column("", ("@hidden",), "{:d} not shown", style="2"),
     ),
     # >> eval     loss  2.1234 | gap +0.0123 | 145.2k tok/s |   234 ms

@@ -53,6 +53,9 @@ def _values(record: AnyRecord, run: Path, table: Any) -> dict[str, Any]:
     if isinstance(record, File):
         return {name(record.name): picture(record, run)} if record.media.startswith("image/") else {}
     found: dict[str, Any] = {name(key): number(value) for key, value in outward(record).items()}
+    if isinstance(record, Event) and record.name == "gpu":
+        # Of the first one also under the names that Surogate's charts have.
+        found |= {f"gpu/{key[6:]}": value for key, value in found.items() if key.startswith("gpu/0/")}
     if isinstance(record, Event) and record.name == "allocator" and (shares := allocated(record.data)):
         found["allocations"] = _page(pie({key[10:-4]: value for key, value in shares.items()}, "MiB"))
     if isinstance(record, Event) and record.name == "sol":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from chiplog import assembly
-from chiplog.core import run as engine
 from chiplog.core.run import Run
+from chiplog.frontends.kempnerforge.config import MetricsConfig
 from chiplog.frontends.kempnerforge.logger import get_logger
 from chiplog.sinks.delivery import cursor_path, load
 from chiplog.store import layout
@@ -30,12 +31,14 @@ class Outlet:
         self._config, self._about = config, about
         self._wandb, self._tensorboard = wandb, tensorboard
         self._warned = False
+        self._lock = threading.RLock()
         self.run: Run | bool | None = None
         self.wandb: Run | bool | None = None  # the same, or False when W&B is not installed or has failed
 
     def log(self, metrics: Mapping[str, Any], step: int) -> None:
         if self.run is None:
-            self.run = self._begin()
+            with self._lock:  # an eval may be logged by a thread of its own
+                self.run = self._begin() if self.run is None else self.run
         if isinstance(self.run, Run):
             self.run.log(metrics, step=step)
 
@@ -49,11 +52,10 @@ class Outlet:
     def _begin(self) -> Run | bool:
         config, sinks = self._config, self._sinks()
         known = config.wandb_run_id if "wandb" in sinks else ""
-        before, engine.current = engine.current, None
         try:
-            made = assembly.init(
-                project=layout.slug(config.wandb_project),
-                name=config.wandb_run_name,
+            made = assembly.beside(
+                project=layout.slug(getattr(config, "wandb_project", None) or MetricsConfig.wandb_project),
+                name=getattr(config, "wandb_run_name", None),
                 config=self._about,
                 sinks=sinks or "none",
                 id=layout.slug(known) if known else None,
@@ -62,8 +64,6 @@ class Outlet:
         except Exception as error:
             _logger.warning(f"metrics are not recorded: {error}")
             return False
-        finally:
-            engine.current = before or engine.current
         if "wandb" in sinks:
             self.wandb = made
             config.wandb_run_id = known or made.id
@@ -97,7 +97,17 @@ class Outlet:
         return WATCH
 
 
-class _Backend:
+class _LoggingBackend:
+    """What the original's backends derive from, and your own may: append it to `tracker._backends`."""
+
+    def log(self, metrics: Mapping[str, Any], step: int) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class _Backend(_LoggingBackend):
     """A destination by itself, or one of several at the same outlet."""
 
     def __init__(self, config: Any, outlet: Outlet) -> None:

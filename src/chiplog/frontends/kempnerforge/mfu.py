@@ -37,14 +37,18 @@ def compute_mfu(
 
 
 def get_gpu_peak_tflops(device: int | None = 0, *, compat: bool = False) -> float | None:
-    """Dense bf16 TFLOP/s of this GPU; None where there is none or nobody knows, which `compat` guesses as the
-    original did: 1.0 without a GPU, otherwise by compute capability, with a warning."""
+    """Dense bf16 TFLOP/s of this GPU; None where there is none or nobody knows, which is said. `compat` guesses then as
+    the original did: 1.0 without a GPU, otherwise by compute capability. A GPU is asked once torch computes on it."""
     name = device_.name(device)
     peak = hardware.peak(name) if name else None
-    if peak is not None or not compat:
+    if peak is not None:
         return peak
     if name is None:
-        return NO_GPU
+        return NO_GPU if compat else None
+    if not compat:
+        if notes.first(f"kempnerforge no peak {name}"):
+            _logger.warning(f"unknown GPU {name}: there is no MFU; give gpu_peak_tflops, or compat=True for a guess")
+        return None
     major = (device_.capability(device) or (0, 0))[0]
     guess = next(tflops for least, tflops in BY_CAPABILITY if major >= least)
     if notes.first(f"kempnerforge peak {name}"):

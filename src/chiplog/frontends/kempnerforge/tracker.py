@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
+from math import nan
 from time import perf_counter
 from typing import Any
 
 from chiplog.core import notes
-from chiplog.frontends.kempnerforge.backends import Outlet, TensorBoardBackend, WandBBackend
+from chiplog.core.texts import words
+from chiplog.frontends.kempnerforge.backends import Outlet, TensorBoardBackend, WandBBackend, _LoggingBackend
 from chiplog.frontends.kempnerforge.logger import format_metrics, get_logger, line
 from chiplog.frontends.kempnerforge.memory import get_memory
-from chiplog.frontends.kempnerforge.mfu import estimate_model_flops_per_token, get_gpu_peak_tflops
+from chiplog.frontends.kempnerforge.mfu import NO_GPU, estimate_model_flops_per_token, get_gpu_peak_tflops
 from chiplog.metrics.flops import mfu
 from chiplog.metrics.smoothing import Averages
 from chiplog.metrics.throughput import rate
 from chiplog.runtime import ranks
 
-__all__ = ["MetricsTracker", "StepMetrics", "TensorBoardBackend", "WandBBackend"]
+__all__ = ["MetricsTracker", "StepMetrics", "TensorBoardBackend", "WandBBackend", "_LoggingBackend"]
 
 SMOOTHED = ("loss", "tokens_per_sec", "mfu", "step_time")
 
@@ -56,10 +60,12 @@ class MetricsTracker:
         self.seq_len = config.train.seq_len
         self.num_gpus = num_gpus
         self.gpu_peak_tflops = gpu_peak_tflops or get_gpu_peak_tflops(None, compat=compat)
+        self._compat = compat
         self._job = config
         self._averages = Averages(0.9, unbiased=False)
         self._flops: int | None = None  # of a token; worked out once
         self._started: float | None = None
+        self._lock = threading.Lock()
         self._outlet: Outlet | None = None
         self._backends: list[Any] = []
         self._initialized = False
@@ -87,30 +93,42 @@ class MetricsTracker:
         self._started = perf_counter()
 
     def end_step(self, step: int, loss: float, grad_norm: float, lr: float, tokens_in_step: int) -> StepMetrics | None:
-        """Mark the end of a step; its metrics when it is one to log (the first and every `log_interval`-th)."""
-        took = self._took()
-        speed = rate(tokens_in_step, took)
-        if self._flops is None:
-            self._flops = self._count()
-        share = mfu(self._flops, speed, self.gpu_peak_tflops, self.num_gpus) or 0.0
-        add = self._averages.add
-        add("loss", loss)
-        add("tokens_per_sec", speed)
-        add("mfu", share)
-        add("step_time", took)
-        if step != 1 and step % self.metrics_config.log_interval != 0:
+        """Mark the end of a step; its metrics when it is one to log (the first and every `log_interval`-th).
+
+        Never raises: a value that is no number is a warning, and the step is left out.
+        """
+        try:
+            took = self._took()
+            speed = rate(tokens_in_step, took)
+            if self._flops is None:
+                self._flops = self._count()
+            share = mfu(self._flops, speed, self.gpu_peak_tflops, self.num_gpus) or 0.0
+            if type(loss) is not float:
+                loss = float(loss)  # of a tensor the number, or the averages would keep its graph alive
+            add = self._averages.add
+            add("loss", loss)
+            add("tokens_per_sec", speed)
+            add("mfu", share)
+            add("step_time", took)
+            if step != 1 and step % self.metrics_config.log_interval != 0:
+                return None
+            metrics = StepMetrics(loss, float(grad_norm), float(lr), speed, share, took, *get_memory(None))
+            if self._is_first_rank():
+                _logger.info(format_step(step, metrics))
+                self._report(self._row(metrics), step)
+            return metrics
+        except Exception as error:
+            self._failed("end_step", error)
             return None
-        metrics = StepMetrics(loss, grad_norm, lr, speed, share, took, *get_memory(None))
-        if self._is_first_rank():
-            _logger.info(format_step(step, metrics))
-            self._report(self._row(metrics), step)
-        return metrics
 
     def log_eval(self, metrics: Mapping[str, Any], step: int) -> None:
         """Report metrics of any kind as they are, in a line and to all backends."""
-        if self._is_first_rank():
-            _logger.info(format_metrics(step, metrics))
-            self._report(metrics, step)
+        try:
+            if self._is_first_rank():
+                _logger.info(format_metrics(step, metrics))
+                self._report(metrics, step)
+        except Exception as error:
+            self._failed("log_eval", error)
 
     def close(self) -> None:
         """Flush and close all backends."""
@@ -144,6 +162,8 @@ class MetricsTracker:
         return perf_counter() - started
 
     def _count(self) -> int:
+        if self.gpu_peak_tflops in (None, NO_GPU):  # when the tracker was made, nothing computed on a GPU yet
+            self.gpu_peak_tflops = get_gpu_peak_tflops(None, compat=self._compat)
         try:
             return estimate_model_flops_per_token(self.model_config, self.seq_len)
         except Exception as error:  # a model that the formula does not fit must not stop its training
@@ -163,13 +183,15 @@ class MetricsTracker:
             "gpu/reserved_gb": metrics.reserved_gb,
             "gpu/mem_utilization": metrics.mem_utilization,
         }
-        for name, value in self._smoothed.items():
-            row[f"smoothed/{name}"] = value
+        smoothed = self._smoothed
+        for name in SMOOTHED:
+            row[f"smoothed/{name}"] = smoothed.get(name, nan)
         return row
 
     def _report(self, metrics: Mapping[str, Any], step: int) -> None:
         if self._outlet is None:
-            self._outlet = Outlet(self.metrics_config, about=_plain(self._job))
+            with self._lock:
+                self._outlet = self._outlet or Outlet(self.metrics_config, about=_plain(self._job))
         self._outlet.log(metrics, step)
         for backend in self._strangers():
             self._ask(backend, "log", metrics, step=step)
@@ -184,6 +206,11 @@ class MetricsTracker:
         except Exception as error:
             if notes.first(f"kempnerforge backend {id(backend)}"):
                 _logger.warning(f"{type(backend).__name__} fails: {error}; training goes on")
+
+    def _failed(self, method: str, error: Exception) -> None:
+        why = words(error)
+        if notes.first(f"kempnerforge {method} {id(self)} {why}"):
+            _logger.warning(f"{method}: {why}; training goes on")
 
     def _is_first_rank(self) -> bool:
         if self._first_rank is None:
@@ -215,4 +242,5 @@ def _plain(config: Any, depth: int = 8) -> Any:
         return {str(name): _plain(value, depth - 1) for name, value in config.items()}
     if isinstance(config, (list, tuple)):
         return [_plain(value, depth - 1) for value in config]
-    return _plain(vars(config), depth) if hasattr(config, "__dict__") and not callable(config) else config
+    is_object = hasattr(config, "__dict__") and not callable(config) and not isinstance(config, Enum)
+    return _plain(vars(config), depth) if is_object else config

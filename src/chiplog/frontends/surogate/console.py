@@ -160,7 +160,7 @@ def message(data: Mapping[str, Any]) -> Iterator[str]:
     """A text, or the end of a section and how long it took."""
     took = data.get("duration_ms")
     if took is None:
-        yield str(data.get("message", ""))
+        yield from str(data.get("message", "")).splitlines() or [""]
     else:
         yield f"  done in {took} ms" if took < SECONDS_FROM else f"  done in {took // 1000} s"
 

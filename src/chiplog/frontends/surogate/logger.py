@@ -15,7 +15,6 @@ from typing import Any, TextIO, TypeVar
 
 from chiplog import assembly
 from chiplog.core import notes
-from chiplog.core import run as engine
 from chiplog.core.records import Record
 from chiplog.core.run import Run
 from chiplog.core.texts import words
@@ -29,6 +28,7 @@ from chiplog.store.layout import slug
 
 PROJECT = "surogate"
 WIDEST = 1 << 16  # characters: its lines are never cut
+_SHORT = {"utilization": "expert_utilization", "imbalance": "load_imbalance"}  # as the documented call has them
 OF_A_STEP = 7  # numbers that every step has: itself, epoch, tokens, milliseconds, norm, loss, learning rate
 
 
@@ -78,7 +78,9 @@ class TrainingRunLogger:
         self._ns_per_token: float | None = None
         self._moe: dict[str, Any] = {}
         self._section = 0.0
-        self.run = _begin({"project": PROJECT, "id": _id(path), "sinks": {**here, **(sinks or {})}, **settings})
+        self.run = assembly.beside(
+            **{"project": PROJECT, "id": _id(path), "sinks": {**here, **(sinks or {})}, **settings}
+        )
         if callback is not None:
             self.run.on_record(_caller(callback))
         self._ending = weakref.finalize(self, Run.finish, self.run)
@@ -186,7 +188,7 @@ class TrainingRunLogger:
         }
         known = {f"train/{name}": arguments.number(value) for name, value in row.items() if value is not None}
         self.run.log(known, step=step)
-        moe = {name[4:]: value for name, value in more.items() if name.startswith("moe_")}
+        moe = {name[4:]: value for name, value in more.items() if name.startswith("moe_") and value is not None}
         self._moe = moe or self._moe
 
     @harmless
@@ -219,7 +221,7 @@ class TrainingRunLogger:
         """The routers at a step: aux loss, z-loss, utilisation and imbalance; with seven more, or any by name."""
         if len(stats) > len(FIELDS):
             raise TypeError(f"there are {len(FIELDS)} numbers of a router, not {len(stats)}: {', '.join(FIELDS)}")
-        self._moe = {**dict(zip(FIELDS, stats, strict=False)), **named}
+        self._moe = {**dict(zip(FIELDS, stats, strict=False)), **{_SHORT.get(key, key): named[key] for key in named}}
         self.run.event("moe", step=step, **{name: arguments.number(value) for name, value in self._moe.items()})
 
     def get_moe_stats(self, full: bool = False) -> dict[str, Any]:
@@ -288,16 +290,6 @@ def _behind(row: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
     if len(more) > len(names):
         raise TypeError(f"a step has {OF_A_STEP} numbers, then at most {', '.join(names)}; here are {len(row)}")
     return dict(zip(names, more, strict=False))
-
-
-def _begin(settings: Mapping[str, Any]) -> Run:
-    """A run beside whichever is the current one: several loggers, and a run of one's own, may be open at once."""
-    before, engine.current = engine.current, None
-    try:
-        return assembly.init(**settings)
-    finally:
-        if before is not None and not before.inert:
-            engine.current = before
 
 
 def _id(path: Path) -> str:
