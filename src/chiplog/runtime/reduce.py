@@ -35,6 +35,7 @@ AHEAD = 256  # rows that a rank may be ahead of rank 0, synchronously
 KEEPER = "chiplog-keeper"  # the thread that brings values from a device; it waits for nobody
 LINGER = 1.0  # s that a process stays for rank 0 to hear the others
 UNFORMED = 1.0  # s that the end of a run waits for ranks that have not come at all
+LAST = 2**63  # steps are less
 QUEUE = 10_000  # rows that may wait while the group is not whole
 DEVICE = ("clock", "throttle", "temperature", "power")  # what is told of a device
 FACTS = 10.0  # s between two reports of what a rank is
@@ -63,6 +64,7 @@ class Reduce:
         self._floor: int | float | None = None
         self._pause = 0.005  # s until it is asked again whether the group is whole
         self._asked = 0.0  # when a row last found a round under way
+        self._alone = False  # this rank has waited in vain with a row of names that nobody else has
         self._newest: int | float = 0
         self._thread = threading.Thread(target=self._serve, name="chiplog-ranks", daemon=True)
         self._rounds: Rounds | None = None  # None while the group is not whole
@@ -76,7 +78,7 @@ class Reduce:
         if kind is Step:
             if not self._plan.sync and not self._skips(record.step):  # type: ignore[attr-defined]
                 self._put(Topic.TRAIN, record.step, record.metrics)  # type: ignore[attr-defined]
-        elif kind is Eval:
+        elif kind is Eval and -LAST < record.step < LAST:  # type: ignore[attr-defined]
             self._put(Topic.EVAL, record.step, record.metrics)  # type: ignore[attr-defined]
 
     def see_media(self, name: str, media: Media, step: int | float) -> None:
@@ -100,7 +102,8 @@ class Reduce:
         return self._ask(row, step)
 
     def _skips(self, step: int | float) -> bool:
-        return self._plan.every > 1 and step % self._plan.every != 0
+        """Whether a step is not reduced; one that is no number, or beyond the integers that are sent, never is."""
+        return not -LAST < step < LAST or (self._plan.every > 1 and step % self._plan.every != 0)
 
     def _put(self, topic: Topic, step: int | float, what: Any) -> None:
         if self._stopped or (self._report.writer and self._report.writer == threading.get_ident()):
@@ -134,7 +137,11 @@ class Reduce:
             self._bell.ring()
 
     def _ask(self, row: Row, step: int | float) -> Row:
-        """The row with the statistics of its step: the rounds that takes are done here and now."""
+        """The row with the statistics of its step: the rounds that takes are done here and now.
+
+        A row of names that nobody else has said is waited for once: if it was in vain, rank 0 logs some for itself.
+        """
+        asked = time.monotonic()
         if self._holder == threading.get_ident() or not self._lock.acquire(timeout=self._plan.deadline):
             return row  # a signal handler in between, or the thread is in a round to which a rank does not come
         self._holder = threading.get_ident()
@@ -142,10 +149,16 @@ class Reduce:
             self._put(Topic.TRAIN, step, row)
             self._pack()
             tally = self._tallies[Topic.TRAIN]
-            count = len(tally.of(step).rows.get(self._group.rank, ()))
-            while self._rounds is not None and not self._stopped:
-                if tally.has(step, count, time.monotonic()):
-                    return {**row, **self._report.statistics(Topic.TRAIN, tally.of(step), len(self._rounds.members))}
+            mine = tally.of(step).rows.get(self._group.rank, [])
+            while mine and self._rounds is not None and not self._stopped:
+                waited = time.monotonic() - asked
+                if self._rounds.heard.isdisjoint(mine[-1].values.names):
+                    self._alone = self._alone or waited > self._plan.deadline
+                    if self._alone:
+                        break  # its statistics come later
+                if tally.has(step, len(mine), waited):
+                    gathered = tally.of(step, len(mine))
+                    return {**row, **self._report.statistics(Topic.TRAIN, gathered, len(self._rounds.members))}
                 if not self._rounds.under_way:
                     self._rounds.begin()
                 self._round(None if self._group.waits else self._wait_a_little)
