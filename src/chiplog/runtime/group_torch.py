@@ -61,10 +61,13 @@ class TorchGroup:
         if self._group is not None:
             return self._members
         if self._store is None:
-            return None
-        members = self._gate()
-        if members is None:
-            return None
+            return ()
+        try:
+            members = self._gate()
+        except self._dist.DistNetworkError:  # the store has gone with the process that held it
+            return ()
+        if not members:
+            return members
         try:
             self._group = gloo(
                 self._store, str(self._generation), members.index(self.rank), len(members), self._seconds
@@ -113,7 +116,12 @@ class TorchGroup:
         self._left.add(rank)
 
     def close(self) -> None:
-        if self._store is not None:
+        if self._store is None:
+            return
+        try:
+            if self.rank == 0:  # nobody forms a group without it
+                self._store.set("over", b"")
+        finally:
             self._lose()
 
     def _begin(self, buffers: _Buffers, everyone: bool) -> Any:
@@ -139,7 +147,10 @@ class TorchGroup:
         return Broken(_reason(error))
 
     def _gate(self) -> list[int] | None:
-        """Who is in the next group: everyone who has not finished, once rank 0 has seen that they are all ready."""
+        """Who is in the next group: everyone who has not finished, once rank 0 has seen that they are all ready.
+
+        Nobody, when rank 0 itself has finished.
+        """
         key = str(self._generation)
         if not self._store.check([f"{key}/ready/{self.rank}"]):
             self._store.set(f"{key}/ready/{self.rank}", b"")
@@ -148,7 +159,7 @@ class TorchGroup:
             if len(members) > 1 and self._store.check([f"{key}/ready/{rank}" for rank in members]):
                 self._store.set(f"{key}/go", msgspec.json.encode(members))
         if not self._store.check([f"{key}/go"]):
-            return None
+            return [] if self.rank and self._store.check(["over"]) else None
         found: list[int] = msgspec.json.decode(self._store.get(f"{key}/go"), type=list[int])
         return found if self.rank in found else None
 

@@ -287,7 +287,8 @@ class Reduce:
     def _join(self) -> Rounds | None:
         """The rounds of the group, once it is whole."""
         members = self._group.form()
-        if members is None:
+        if not members:
+            self._stopped = self._stopped or members is not None
             if self._closing and self._formed:
                 self._drained.set()
             return None
@@ -325,6 +326,8 @@ class Reduce:
             self._facts_due = now + FACTS
             self._told = dict(self._facts[rank])
             outbox.tell(self._told)
+        if self._report.gap is not None:  # a round waits for a rank, perhaps to the end
+            self._shed()
         while self._queue:
             topic, step, what, wall = self._queue.popleft()
             number, values = outbox.known(what) if isinstance(what, Values) else outbox.values(what)
