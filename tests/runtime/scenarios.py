@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 import chiplog
 from chiplog.runtime import group_torch
+from chiplog.runtime.groups import Broken
 from chiplog.runtime.reduce import Reduce
 from tests.runtime.nursery import Rank
 
@@ -288,6 +289,32 @@ def started_again(mine: Rank) -> Any:
         row = run.log({"x": float(mine.rank)}, step=0)
         dist.barrier()
     return {"id": run.id, "row": row}
+
+
+def closed_under_way(mine: Rank) -> Any:
+    """Rank 0 closes the group in the second round; how long the other waits for it."""
+    group = group_torch.TorchGroup(5.0)
+    while not group.form():
+        time.sleep(0.001)
+    group.exchange(b"one", True)(None)
+    finish = group.exchange(b"two", True)
+    if mine.rank == 0:
+        finish(None)
+        finish = group.exchange(b"six", True)
+        group.close()
+    began = time.perf_counter()
+    try:
+        for _ in range(4 * mine.rank):
+            finish(None)
+            finish = group.exchange(b"six", True)
+    except Broken:
+        pass
+    took = time.perf_counter() - began
+    dist.barrier()
+    return took
+
+
+closed_under_way.world = 2  # type: ignore[attr-defined]
 
 
 def several_calls(mine: Rank) -> Any:

@@ -253,6 +253,12 @@ def test_a_run_that_has_ended_leaves_no_thread(told: Told) -> None:
     assert [rank["left"] for rank in told.ranks] == [[], [], []]
 
 
+@scenario("closed_under_way")
+def test_a_group_that_is_closed_in_a_round_is_closed_for_the_others(told: Told) -> None:
+    """They notice it at once, not when the deadline of five seconds is over."""
+    assert told.ranks[1] < 3.0
+
+
 @scenario("several_calls")
 def test_a_step_in_several_calls_is_over_all_ranks_in_each(told: Told) -> None:
     """Also where rank 0 hears what the others say of the second call before it makes it."""

@@ -30,6 +30,7 @@ class TorchGroup:
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._members: list[int] = []
         self._buffers: dict[bool, _Buffers] = {}  # of a round to everyone, and of one to rank 0
+        self._works: list[Any] = []  # of the newest round; while one lives, gloo keeps its connections
         self._left: set[int] = set()
         self._generation = 0
         self._formed = -AGAIN  # when it was formed anew
@@ -84,7 +85,6 @@ class TorchGroup:
         """Begin a gather to rank 0, or to everyone."""
         # Gloo gathers to all in a ring, hop by hop; to one and from there in a tree is quicker but for the smallest.
         spread = everyone and len(self._members) > RING
-        spreading: list[Any] = []
         buffers = self._buffers.get(everyone)
         if buffers is None or len(buffers.mine_bytes) != len(chunk):
             receives = everyone or self.rank == self._members[0]
@@ -94,10 +94,10 @@ class TorchGroup:
 
         def finish(pause: Pause | None) -> list[bytes] | None:
             try:
-                _wait(work, pause)
-                if spread and not spreading:
-                    spreading.append(self._spread(buffers.heard))
-                for one in spreading:
+                _wait(works[0], pause)
+                if spread and len(works) == 1:
+                    works.append(self._spread(buffers.heard))
+                for one in works[1:]:
                     _wait(one, pause)
             except (RuntimeError, ValueError) as error:
                 raise self._broken(error) from None
@@ -106,7 +106,7 @@ class TorchGroup:
             return [bytes(heard[at : at + len(chunk)]) for at in range(0, len(heard), len(chunk))]
 
         try:
-            work = self._begin(buffers, everyone and not spread)
+            works = self._works = [self._begin(buffers, everyone and not spread)]
         except (RuntimeError, ValueError) as error:
             raise self._broken(error) from None
         return finish
@@ -167,6 +167,7 @@ class TorchGroup:
         """End the group, so that the others notice too."""
         group, self._group = self._group, None
         self._buffers = {}  # the round that was under way may still use them
+        self._works.clear()
         if group is None or self._store is None:
             return
         self._generation += 1
