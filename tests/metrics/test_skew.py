@@ -50,6 +50,15 @@ def test_the_same_rank_slow_for_many_steps_is_told_once() -> None:
     assert "2 s" in finding.text and finding.evidence["by"] == "time"
 
 
+def test_ranks_without_a_launcher_have_their_devices_by_order() -> None:
+    """Where nobody says which of its host a rank is, all think they are the first."""
+    clocks = {str(number): {"clock": number} for number in range(2)}
+    facts = {rank: {"host": f"node{rank // 2}", "local": 0, "devices": clocks} for rank in range(4)}
+    steps = [gathered(n, dict.fromkeys(range(4), 1), step_time_sec={0: 1, 1: 1, 2: 1, 3: 2}) for n in range(30)]
+    _, (finding,) = judge(Skew(facts, steps=5), steps)
+    assert (finding.evidence["host"], finding.evidence["device"]) == ("node1", {"clock": 1})
+
+
 def test_of_two_ranks_the_slower_one_is_slow() -> None:
     steps = [gathered(n, {0: 1, 1: 1}, step_time_sec={0: 1.0, 1: 2.0}) for n in range(30)]
     row, (finding,) = judge(Skew(steps=5), steps)

@@ -87,7 +87,7 @@ class Skew:
         """Where a rank is, and how its device does: the one whose number is that of the rank on its host."""
         facts = self._facts.get(rank, {})
         found = {"host": facts["host"]} if facts.get("host") else {}
-        device = _device(self._facts, facts.get("host"), str(facts.get("local", 0)))
+        device = _device(self._facts, facts.get("host"), str(_local(self._facts, rank)))
         return found if device is None else {**found, "device": device}
 
     def _judge(
@@ -134,6 +134,15 @@ def _median(values: Iterable[float]) -> float:
     """The middle value, the lower one of two: of two ranks the slower one is compared with the other."""
     ordered = sorted(values)
     return ordered[(len(ordered) - 1) // 2]
+
+
+def _local(facts: Mapping[int, Mapping[str, Any]], rank: int) -> int:
+    """Which of its host's ranks one is: as its launcher says, or by order where none does and all think they are 0."""
+    host = facts.get(rank, {}).get("host")
+    local = {one: about.get("local", 0) for one, about in facts.items() if about.get("host") == host}
+    if len(set(local.values())) < len(local):
+        return sorted(local).index(rank) if rank in local else 0
+    return int(local.get(rank, 0))
 
 
 def _device(facts: Mapping[int, Mapping[str, Any]], host: object, local: str) -> Any:
