@@ -36,7 +36,8 @@ KEEPER = "chiplog-keeper"  # the thread that brings values from a device; it wai
 LINGER = 1.0  # s that a process stays for rank 0 to hear the others
 UNFORMED = 1.0  # s that the end of a run waits for ranks that have not come at all
 LAST = 2**63  # steps are less
-QUEUE = 10_000  # rows that may wait while the group is not whole
+QUEUE, VALUES = 10_000, 1_000_000  # rows that may wait while the group is not whole, and about how many values
+FEW = 100  # rows that may wait, however long they are
 DEVICE = ("clock", "throttle", "temperature", "power")  # what is told of a device
 FACTS = 10.0  # s between two reports of what a rank is
 
@@ -51,7 +52,7 @@ class Reduce:
         self._root = group.rank == 0
         self._hears = self._root or plan.everyone
         # (topic, step, what was said, wall-clock nanoseconds)
-        self._queue: deque[tuple[Topic, int | float, Any, int]] = deque(maxlen=QUEUE)
+        self._queue: deque[tuple[Topic, int | float, Any, int]] = deque()
         self._bell = Bell()
         self._lock = threading.Lock()  # who is in a round: the thread, or a caller who waits for it
         self._holder = 0
@@ -108,9 +109,18 @@ class Reduce:
     def _put(self, topic: Topic, step: int | float, what: Any) -> None:
         if self._stopped or (self._report.writer and self._report.writer == threading.get_ident()):
             return  # the statistics themselves
-        if len(self._queue) >= QUEUE:
-            notes.once("ranks behind", f"more than {QUEUE:,} rows wait for the other ranks; the oldest are given up")
+        if len(self._queue) >= FEW:
+            self._make_room(max(FEW, min(QUEUE, VALUES // (len(what) or 1))))
         self._queue.append((topic, step, what, time.time_ns()))
+
+    def _make_room(self, most: int) -> None:
+        if len(self._queue) < most:
+            return
+        notes.once("ranks behind", f"more than {most:,} rows wait for the other ranks; the oldest are given up")
+        try:
+            self._queue.popleft()
+        except IndexError:  # the thread has just taken them all
+            pass
 
     def _send(self) -> None:
         """Begin a round here and now, where none is under way: rank 0 may wait for it. It completes by itself."""
