@@ -208,9 +208,10 @@ def make(
     project, run_id = _which(chosen, environ)
     mine = ranks_.detect(environ)
     launch = _launch(chosen, mine.world, environ)
-    meeting = _meet(chosen, mine, environ, agree=chosen.ranks == "all" and not launch)
+    apart = chosen.ranks == "all" and not launch  # the ranks do not know yet which launch they are
+    meeting = _meet(chosen, mine, environ, agree=apart)
     if meeting is not None and meeting.group is not None:
-        run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex())
+        run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex(), must=apart)
     if not launch:
         raise BadSetting(
             f"ranks='all' with {mine.world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the same new "
@@ -223,10 +224,10 @@ def make(
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
         if reduce is None:
             return run.inert(identity, config, reason="")
-        return _take_part(identity, chosen, stages, reduce, _open_probes(chosen, environ))
+        return _take_part(identity, chosen, stages, reduce, _open_probes(chosen, mine.local, environ))
     _check_resume(chosen, identity)
     sinks, services = _open_sinks(chosen, objects, identity, environ) if mine.rank == 0 else ({}, {})
-    probes = [*_open_probes(chosen, environ), *probes]
+    probes = [*_open_probes(chosen, mine.local, environ), *probes]
     made = _open(
         identity,
         chosen,
@@ -287,10 +288,10 @@ def _check_resume(chosen: Settings, identity: Identity) -> None:
         notes.say(f"there is no run {which} in {path.parent.parent}; it begins anew under that id")
 
 
-def _open_probes(chosen: Settings, environ: Mapping[str, str]) -> list[Probe]:
+def _open_probes(chosen: Settings, local: int, environ: Mapping[str, str]) -> list[Probe]:
     """The probes by name: one process of a machine is enough to ask it."""
     named = {name: options for name, options in chosen.probes.items() if name != "none"}
-    if not named or environ.get("LOCAL_RANK", environ.get("SLURM_LOCALID", "0")) != "0":
+    if not named or local or environ.get("LOCAL_RANK", environ.get("SLURM_LOCALID", "0")) != "0":
         return []
     from chiplog.probes import registry
 

@@ -152,5 +152,18 @@ def test_ranks_are_shown_with_the_farthest_first(cli: Cli, tmp_path: Path, monke
     assert "no rank has a series 'other'" in cli("show", "many", "--ranks", "--of", "other")[1]
 
 
+def test_ranks_are_shown_by_a_mean_where_there_is_nothing_else(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own name ends like that of a statistic."""
+    for name, text in {"WORLD_SIZE": "2", "CHIPLOG_RUN_ID": "means", "CHIPLOG_NO_REDUCE": "1"}.items():
+        monkeypatch.setenv(name, text)
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        with chiplog.init("p", sinks="none", ranks="all") as run:
+            run.log({"reward/mean": float(rank)}, step=0)
+    assert "reward/mean by rank" in cli("show", "means", "--ranks")[1]
+
+
 def test_a_run_of_one_rank_says_so(cli: Cli, path: Path) -> None:
     assert "only rank 0 keeps a journal" in cli("show", path, "--ranks")[1]

@@ -50,6 +50,22 @@ def test_the_same_rank_slow_for_many_steps_is_told_once() -> None:
     assert "2 s" in finding.text and finding.evidence["by"] == "time"
 
 
+def test_ranks_without_a_launcher_have_their_devices_by_order() -> None:
+    """Where nobody says which of its host a rank is, all think they are the first."""
+    clocks = {str(number): {"clock": number} for number in range(2)}
+    facts = {rank: {"host": f"node{rank // 2}", "local": 0, "devices": clocks} for rank in range(4)}
+    steps = [gathered(n, dict.fromkeys(range(4), 1), step_time_sec={0: 1, 1: 1, 2: 1, 3: 2}) for n in range(30)]
+    _, (finding,) = judge(Skew(facts, steps=5), steps)
+    assert (finding.evidence["host"], finding.evidence["device"]) == ("node1", {"clock": 1})
+
+
+def test_of_two_ranks_the_slower_one_is_slow() -> None:
+    steps = [gathered(n, {0: 1, 1: 1}, step_time_sec={0: 1.0, 1: 2.0}) for n in range(30)]
+    row, (finding,) = judge(Skew(steps=5), steps)
+    assert (row["ranks/skew"], row["ranks/slowest"], row["ranks/behind_sec"]) == (1.0, 1, 1.0)
+    assert finding.title == "rank 1 is slow" and "the others' median is 1 s" in finding.text
+
+
 def test_ranks_that_are_slow_in_turn_are_nobodys_fault() -> None:
     steps = [
         gathered(n, {0: 1, 1: 1, 2: 1}, step_time_sec={rank: 2.0 if rank == n % 3 else 1.0 for rank in range(3)})
@@ -83,6 +99,22 @@ def test_without_times_in_the_rows_arrivals_tell() -> None:
     row, (finding,) = judge(Skew(steps=5), steps)
     assert row["ranks/slowest"] == 1
     assert finding.evidence["by"] == "late" and abs(finding.evidence["seconds"] - 0.398) < 1e-9
+
+
+def test_a_rank_that_logs_more_seldom_is_not_slow() -> None:
+    """Steps are compared from one that both have logged to the next such."""
+    steps = [gathered(n, {0: 1000 * n + 1} | ({1: 1000 * n + 1} if n % 10 == 0 else {})) for n in range(300)]
+    assert judge(Skew(steps=5), steps)[1] == []
+
+
+def test_where_step_times_are_logged_clocks_need_not_agree() -> None:
+    """The clock of rank 1 is half a second fast."""
+    steps = [
+        gathered(n, {0: 1000 * n, 1: 1000 * n + 500, 2: 1000 * n}, step_time_sec=dict.fromkeys(range(3), 1.0))
+        for n in range(1, 30)
+    ]
+    row, findings = judge(Skew(steps=5), steps)
+    assert findings == [] and row["ranks/behind_sec"] == 0
 
 
 def test_one_rank_alone_has_no_skew() -> None:

@@ -31,6 +31,17 @@ def test_large_values_close_together_keep_their_deviation(base: float) -> None:
     assert (row["x/mean"], row["x/std"]) == (base + 0.5, 0.5)
 
 
+@pytest.mark.parametrize("extras", [Extras(), Extras(count=True)])
+def test_a_value_that_is_called_like_a_statistic_is_left_alone(extras: Extras) -> None:
+    """Somebody logs x and x/mean: theirs is the mean that is kept."""
+    both = {"x": 1.0, "x/mean": 77.0, "x/count": 5.0}
+    for row in (
+        across({0: said(**both), 1: said(**both)}, extras, world=2).row,
+        across({0: said(**both), 1: said(y=1.0)}, extras, world=2).row,
+    ):
+        assert not {"x/mean", "x/count"} & set(row) and row["x/max"] == 1.0 and row["x/mean/mean"] == 77.0
+
+
 def test_names_are_matched_whatever_their_order() -> None:
     """And a name that a rank lacks has statistics of the others, with their count."""
     row = across({0: said(a=1.0, b=100.0), 1: said(b=200.0, a=3.0), 2: said(b=300.0)}).row

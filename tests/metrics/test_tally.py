@@ -87,7 +87,16 @@ def test_a_caller_waits_no_longer_than_patience() -> None:
     say(tally, 0, 5)
     assert not tally.has(5, 1, 9.0) and tally.has(5, 1, 11.0)
     say(tally, 0, 6, now=12.0)
-    assert tally.has(6, 1, 12.0)
+    assert tally.has(6, 1, 0.0)
+
+
+def test_a_caller_gets_as_many_rows_of_each_rank() -> None:
+    """What a rank has said beyond belongs to the next call."""
+    tally = Tally([0, 1], 10)
+    say(tally, 0, 5)
+    say(tally, 1, 5, 5)
+    assert {rank: len(said) for rank, said in tally.of(5, 1).rows.items()} == {0: 1, 1: 1}
+    assert {rank: len(said) for rank, said in tally.of(5).rows.items()} == {0: 1, 1: 2}
 
 
 def test_a_step_that_is_no_number_and_a_stranger_are_left_out() -> None:

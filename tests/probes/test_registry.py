@@ -76,11 +76,20 @@ def test_names_and_objects_together(tmp_path):
     assert probe.closed.wait(5)
 
 
-def test_one_process_of_a_machine_samples_it(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"LOCAL_RANK": "1"},
+        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"},
+    ],
+    ids=["torchrun", "mpirun"],
+)
+def test_one_process_of_a_machine_samples_it(environ, monkeypatch, tmp_path):
     """With a journal on every rank, only the first of a machine asks for what is the machine's."""
-    monkeypatch.setenv("LOCAL_RANK", "1")
+    for name, text in {**environ, "CHIPLOG_RUN_ID": "run", "CHIPLOG_NO_REDUCE": "1"}.items():
+        monkeypatch.setenv(name, text)
     before = {thread.name for thread in threading.enumerate()}
-    run = chiplog.init("p", sinks="none", dir=tmp_path, probes="cpu")
+    run = chiplog.init("p", sinks="none", dir=tmp_path, probes="cpu", ranks="all")
     assert "chiplog-host" not in {thread.name for thread in threading.enumerate()} - before
     run.finish()
 

@@ -26,7 +26,7 @@ SCENARIOS = [
         "uneven",
     ),
     *("not_finite", "straggler", "fallback", "alone", "forks", "restarted", "early", "stopped_synchronously"),
-    *("evaluations", "routers", "started_again"),
+    *("evaluations", "routers", "started_again", "several_calls", "own_rows", "closed_under_way"),
 ]
 
 

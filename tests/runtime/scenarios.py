@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import subprocess
+import threading
 import time
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch.distributed as dist
 
 import chiplog
 from chiplog.runtime import group_torch
+from chiplog.runtime.groups import Broken
 from chiplog.runtime.reduce import Reduce
 from tests.runtime.nursery import Rank
 
@@ -264,7 +266,12 @@ def restarted(mine: Rank) -> Any:
         with mine.init(reduce="sync", id="again") as run:
             rows.append(run.log({"x": float(mine.rank)}, step=0))
             dist.barrier()
-    return rows
+    until = time.monotonic() + 10
+    while (left := [one.name for one in threading.enumerate() if one.name == "chiplog-ranks"]) and (
+        time.monotonic() < until
+    ):
+        time.sleep(0.01)
+    return {"rows": rows, "left": left}
 
 
 def started_again(mine: Rank) -> Any:
@@ -282,6 +289,63 @@ def started_again(mine: Rank) -> Any:
         row = run.log({"x": float(mine.rank)}, step=0)
         dist.barrier()
     return {"id": run.id, "row": row}
+
+
+def closed_under_way(mine: Rank) -> Any:
+    """Rank 0 closes the group in the second round; how long the other waits for it."""
+    group = group_torch.TorchGroup(5.0)
+    while not group.form():
+        time.sleep(0.001)
+    group.exchange(b"one", True)(None)
+    finish = group.exchange(b"two", True)
+    if mine.rank == 0:
+        finish(None)
+        finish = group.exchange(b"six", True)
+        group.close()
+    began = time.perf_counter()
+    try:
+        for _ in range(4 * mine.rank):
+            finish(None)
+            finish = group.exchange(b"six", True)
+    except Broken:
+        pass
+    took = time.perf_counter() - began
+    dist.barrier()
+    return took
+
+
+closed_under_way.world = 2  # type: ignore[attr-defined]
+
+
+def several_calls(mine: Rank) -> Any:
+    """Two calls a step, by ranks that are a little ahead of rank 0: it hears both rows of a step at once."""
+    run, rows = mine.init(reduce="sync"), []
+    for step in range(3):
+        time.sleep(0.05 if mine.rank else 0.1)  # a rank that has nothing to say begins a round after 10 ms
+        rows.append([run.log({name: float(mine.rank)}, step=step) for name in ("x", "y")])
+        dist.barrier()
+    run.finish()
+    return {"rows": rows, "dir": str(run.dir)}
+
+
+def own_rows(mine: Rank) -> Any:
+    """Rank 0 logs rows that nobody else does, while the others wait for it, as they do in training."""
+    run, rows, longest = mine.init(reduce="sync,deadline=0.5"), [], []
+    for step, row in enumerate([{"lr": 0.1}, {}, {"x": 1.0}]):
+        began = time.perf_counter()
+        if mine.rank == 0:
+            run.log(row, step=math.nan if step == 2 else step)
+        longest.append(time.perf_counter() - began)
+        dist.barrier()
+    for step in range(10, 16):
+        began = time.perf_counter()
+        rows.append(run.log({"loss": float(mine.rank)}, step=step))
+        if mine.rank == 0:
+            run.log({"only/0": 1.0}, step=step)
+        longest.append(time.perf_counter() - began)
+        dist.barrier()
+    run.finish()
+    return {"rows": rows, "longest": longest}
 
 
 def stopped_synchronously(mine: Rank) -> Any:

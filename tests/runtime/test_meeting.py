@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import chiplog
 from chiplog.core.errors import BadSetting
+from chiplog.runtime.groups import Finish
+from chiplog.runtime.meeting import Meeting
 
 
 @pytest.fixture
@@ -56,3 +59,30 @@ def test_another_rank_without_a_group_keeps_nothing(rank: pytest.MonkeyPatch, tm
     run = chiplog.init(sinks="none", dir=tmp_path)
     assert run.inert and run.log({"x": 1.0}) == {"x": 1.0}
     assert list(tmp_path.iterdir()) == []
+
+
+class Mute:
+    """A group whose rank 0 says nothing."""
+
+    rank, world, waits = 3, 4, True
+
+    def hear(self, word: str, seconds: float) -> str:
+        raise TimeoutError(f"nothing for {seconds:.0f} s")
+
+    def form(self) -> Sequence[int] | None:
+        return None
+
+    def exchange(self, chunk: bytes, everyone: bool) -> Finish:
+        raise NotImplementedError
+
+    def leave(self, rank: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_journal_that_would_belong_to_no_run_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it writes nothing of its own, a rank goes on without rank 0's word."""
+    with pytest.raises(BadSetting, match=r"rank 3 has not heard .* \(nothing for 60 s\); .*CHIPLOG_RUN_ID"):
+        Meeting(Mute()).agree("run", "launch", must=True)
+    assert Meeting(Mute()).agree("run", "launch") == ("run", "launch")
+    assert "rank 3 has not heard from rank 0" in capsys.readouterr().err

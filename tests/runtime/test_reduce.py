@@ -244,7 +244,37 @@ def test_forked_children_hang_nobody(told: Told) -> None:
 
 @scenario("restarted")
 def test_runs_one_after_the_other_do_not_meet(told: Told) -> None:
-    assert [row["x/mean"] for row in told.ranks[0]] == [1.0, 1.0]
+    assert [row["x/mean"] for row in told.ranks[0]["rows"]] == [1.0, 1.0]
+
+
+@scenario("restarted")
+def test_a_run_that_has_ended_leaves_no_thread(told: Told) -> None:
+    """On no rank, though the process goes on: nobody asks for a rank 0 that has finished."""
+    assert [rank["left"] for rank in told.ranks] == [[], [], []]
+
+
+@scenario("closed_under_way")
+def test_a_group_that_is_closed_in_a_round_is_closed_for_the_others(told: Told) -> None:
+    """They notice it at once, not when the deadline of five seconds is over."""
+    assert told.ranks[1] < 3.0
+
+
+@scenario("several_calls")
+def test_a_step_in_several_calls_is_over_all_ranks_in_each(told: Told) -> None:
+    """Also where rank 0 hears what the others say of the second call before it makes it."""
+    for first, second in told.ranks[0]["rows"]:
+        assert first == {"x": 0.0, "x/mean": 1.0, "x/max": 2.0, "x/min": 0.0, "x/std": pytest.approx((2 / 3) ** 0.5)}
+        assert (second["y/mean"], "y/count" in second) == (1.0, False)
+    stored = chiplog.read(told.ranks[0]["dir"])
+    assert stored.series("y/mean").values.tolist() == [1.0] * 3 and "y/count" not in stored.names()
+
+
+@scenario("own_rows")
+def test_what_rank_0_logs_for_itself_costs_one_deadline(told: Told) -> None:
+    """A row without anything to reduce costs none; and the rows of all are of all as before."""
+    longest = told.ranks[0]["longest"]
+    assert max(longest[:3]) < 0.4 and sum(took > 0.4 for took in longest) == 1
+    assert [(row["loss/mean"], row.get("loss/count")) for row in told.ranks[0]["rows"]] == [(1.0, None)] * 6
 
 
 @scenario("started_again")

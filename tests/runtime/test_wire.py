@@ -30,7 +30,7 @@ def put(outbox: Outbox, step: float, row: dict[str, float]) -> None:
 @pytest.mark.parametrize("room", [HEAD.size + 1, 17, 64, 4096])
 def test_a_row_goes_through_chunks_of_any_size(room: int) -> None:
     """Facts and the farewell too, in their order."""
-    outbox, inbox = Outbox(), Inbox({})
+    outbox, inbox = Outbox(), Inbox({}, set())
     outbox.tell({"host": "a"})
     put(outbox, 3, {"x": 1.5, "ünï/\ud800": -0.0})
     put(outbox, 2.5, {"x": math.inf, "ünï/\ud800": 2.0})
@@ -58,7 +58,7 @@ def test_names_are_sent_once() -> None:
 
 def test_a_chunk_says_what_is_left() -> None:
     """So that all ranks can agree on the room."""
-    outbox, inbox = Outbox(), Inbox({})
+    outbox, inbox = Outbox(), Inbox({}, set())
     put(outbox, 0, {"x": 1.0})
     before = outbox.left
     send(outbox, inbox, [HEAD.size + 10])
@@ -78,15 +78,31 @@ def test_integers_beyond_the_doubles_are_infinite() -> None:
 
 def test_many_sets_of_names_are_forgotten_and_sent_anew() -> None:
     """Memory is bounded, and nothing is lost by it."""
-    outbox, inbox = Outbox(), Inbox({})
+    shared: dict[int, tuple[str, ...]] = {}
+    outbox, inbox = Outbox(), Inbox(shared, set())
     chosen = random.Random(7)
     numbers = [chosen.randrange(6000) for _ in range(9000)]
     for step, number in enumerate(numbers):
         put(outbox, step, {f"name/{number}": float(step)})
     frames = send(outbox, inbox, [1 << 20] * 4)
     assert [frame.values.names[0] for frame in frames if isinstance(frame, Said)] == [f"name/{n}" for n in numbers]
+    assert len(shared) <= 256 and len(inbox._names) <= 256
+
+
+def test_names_that_are_one_text_are_not_one_set() -> None:
+    """Whatever stands in a name."""
+    sets = [("a\0b",), ("a", "b"), ("a b",), ("1 a", "b"), ("a", "1 b"), ("ab",), ("", "ab")]
+    assert len({Outbox().values(dict.fromkeys(names, 1.0))[0] for names in sets}) == len(sets)
+
+
+def test_what_others_have_said_is_known_by_name() -> None:
+    heard: set[str] = set()
+    outbox, inbox = Outbox(), Inbox({}, heard)
+    put(outbox, 0, {"x": 1.0, "lr": 1.0})
+    send(outbox, inbox, [4096])
+    assert heard == {"x"}
 
 
 def test_bytes_that_are_none_of_ours_are_refused() -> None:
     with pytest.raises(ValueError, match="none of ours"):
-        list(Inbox({}).feed(HEAD.pack(8, 0) + b"\xff" * 8))
+        list(Inbox({}, set()).feed(HEAD.pack(8, 0) + b"\xff" * 8))

@@ -36,7 +36,7 @@ def test_what_is_not_there_is_blank() -> None:
     nan = float("nan")
     lines = heatmap(matrix([[1.0, 1.0], [1.0, nan], [1.0, float("inf")]]), width=40, height=4, ascii=True).splitlines()
     assert lines[:2] == ["   0 |...|", "   1 |.  |"]
-    assert heatmap(matrix([[nan]]), width=40, height=4, title="x") == "x: nothing to show"
+    assert heatmap(matrix([[nan]]), width=40, height=4, title="x") == "x: no value is finite"
 
 
 def test_colour_is_only_there_when_asked_for() -> None:

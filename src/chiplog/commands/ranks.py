@@ -41,7 +41,7 @@ def show_ranks(stored: Stored, name: str | None, screen: Screen, *, every: bool 
 def default_name(stored: Stored) -> str:
     """The step time where it is logged, otherwise a loss, otherwise the first series of the main rank."""
     names = [name for name in last_values(stored.path) if _may_be(name)]
-    names = names or [name for name in stored.names() if _may_be(name)]
+    names = names or [name for name in stored.names() if _may_be(name)] or stored.names()
     for ending in ("step_time_sec", "loss"):
         for name in names:
             if name.endswith(ending):

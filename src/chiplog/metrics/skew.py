@@ -2,20 +2,19 @@
 
 By rank, in seconds: `time`, how long its step took (`*/step_time_sec` where it is logged, otherwise from one step's
 arrival to the next); `wait`, its wait for data (`*/data_time_sec`); `late`, its arrival behind the median arrival, by
-the wall clocks of the hosts. A rank is slow at a step when one of them exceeds the median by a fifth of the median step
-time, and by 5 ms.
+the wall clocks of the hosts, where step times are not logged. A rank is slow at a step when one of them exceeds the
+median by a fifth of the median step time, and by 5 ms.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
-from chiplog.metrics.alerts import median
-from chiplog.metrics.tally import Gathered, Said
+from chiplog.metrics.tally import Gathered
 
 SLOW = 0.2  # of the median step time
 LEAST = 0.005  # s; less is noise
@@ -41,23 +40,24 @@ class Skew:
     def __call__(self, gathered: Gathered) -> tuple[Row, Finding | None]:
         """The skew of a step, and a finding when the same rank has been slow for long enough."""
         arrivals = {rank: said[0].time for rank, said in gathered.rows.items() if said and said[0].time}
-        before, self._arrived = self._arrived, {**self._arrived, **arrivals}
         if len(arrivals) < 2:
             return {}, None
-        middle = median(arrivals.values())
+        before, self._arrived = self._arrived, arrivals  # from one step to the same next one, for all
+        middle = _median(arrivals.values())
+        said = self._said("time", gathered)
         seen = {
-            "time": self._said("time", gathered)
-            or {rank: (time - before[rank]) / 1e9 for rank, time in arrivals.items() if rank in before},
+            "time": said or {rank: (time - before[rank]) / 1e9 for rank, time in arrivals.items() if rank in before},
             "wait": self._said("wait", gathered),
-            "late": {rank: (time - middle) / 1e9 for rank, time in arrivals.items()},
+            "late": {} if said else {rank: (time - middle) / 1e9 for rank, time in arrivals.items()},
         }
         if len(seen["time"]) < 2:
             return {}, None
-        usual = median(seen["time"].values())
+        usual = _median(seen["time"].values())
         limit = max(LEAST, SLOW * usual)
+        medians = {kind: _median(values.values()) for kind, values in seen.items() if values}
         # Each rank's worst excess over the median, as (seconds, which clock).
         excess = {
-            rank: max((values[rank] - median(values.values()), kind) for kind, values in seen.items() if rank in values)
+            rank: max((values[rank] - medians[kind], kind) for kind, values in seen.items() if rank in values)
             for rank in arrivals
         }
         slowest = max(excess, key=lambda rank: excess[rank])
@@ -72,18 +72,22 @@ class Skew:
     def _said(self, kind: str, gathered: Gathered) -> dict[int, float]:
         """What ranks say themselves, when all do."""
         found: dict[int, float] = {}
+        places: dict[int, int | None] = {}  # by the identity of the names, which most ranks share
         for rank, said in gathered.rows.items():
-            for row in said:
-                value = _value(row, _SAYS[kind])
-                if value is not None and value - value == 0:
-                    found[rank] = value
+            for names, doubles in (row.values for row in said):
+                if id(names) not in places:
+                    places[id(names)] = _place(names, _SAYS[kind])
+                if (at := places[id(names)]) is not None:
+                    (value,) = struct.unpack_from("=d", doubles, 8 * at)
+                    if value - value == 0:
+                        found[rank] = value
         return found if len(found) == len(gathered.rows) else {}
 
     def _about(self, rank: int) -> dict[str, Any]:
         """Where a rank is, and how its device does: the one whose number is that of the rank on its host."""
         facts = self._facts.get(rank, {})
         found = {"host": facts["host"]} if facts.get("host") else {}
-        device = _device(self._facts, facts.get("host"), str(facts.get("local", 0)))
+        device = _device(self._facts, facts.get("host"), str(_local(self._facts, rank)))
         return found if device is None else {**found, "device": device}
 
     def _judge(
@@ -107,7 +111,7 @@ class Skew:
         self._quiet[slowest] = COOL_DOWN
         facts = self._about(slowest)
         host = f" on {facts['host']}" if facts.get("host") else ""
-        others = median(seen[kind].values())
+        others = _median(seen[kind].values())
         return Finding(
             f"rank {slowest}{host} is slow",
             "warn",
@@ -126,6 +130,21 @@ class Skew:
         )
 
 
+def _median(values: Iterable[float]) -> float:
+    """The middle value, the lower one of two: of two ranks the slower one is compared with the other."""
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _local(facts: Mapping[int, Mapping[str, Any]], rank: int) -> int:
+    """Which of its host's ranks one is: as its launcher says, or by order where none does and all think they are 0."""
+    host = facts.get(rank, {}).get("host")
+    local = {one: about.get("local", 0) for one, about in facts.items() if about.get("host") == host}
+    if len(set(local.values())) < len(local):
+        return sorted(local).index(rank) if rank in local else 0
+    return int(local.get(rank, 0))
+
+
 def _device(facts: Mapping[int, Mapping[str, Any]], host: object, local: str) -> Any:
     """What is known of a device, by whichever rank of its host asks the devices."""
     for one in facts.values():
@@ -134,9 +153,7 @@ def _device(facts: Mapping[int, Mapping[str, Any]], host: object, local: str) ->
     return None
 
 
-def _value(said: Said, ending: str) -> float | None:
-    for at, name in enumerate(said.values.names):
-        if name == ending or name.endswith(f"/{ending}"):
-            (value,) = struct.unpack_from("=d", said.values.doubles, 8 * at)
-            return float(value)
-    return None
+def _place(names: tuple[str, ...], ending: str) -> int | None:
+    """Where a name is that is `ending`, or has it as its last part."""
+    tail = f"/{ending}"
+    return next((at for at, name in enumerate(names) if name == ending or name.endswith(tail)), None)

@@ -66,7 +66,8 @@ def across(ranks: dict[int, list[Values]], extras: Extras = NOTHING, *, world: i
     """The statistics of what ranks have said of one step; names are matched as names, whatever their order.
 
     A name that some ranks do not have gets its `count`; one whose value is not finite somewhere is also in `bad`. Where
-    a rank says a name several times, the last one counts.
+    a rank says a name several times, the last one counts. A statistic whose own name is said is left out: that one is
+    somebody's value.
     """
     if len(ranks) >= world and extras == NOTHING and (row := _quick(ranks)) is not None:
         return Across(row, {})
@@ -84,11 +85,15 @@ def across(ranks: dict[int, list[Values]], extras: Extras = NOTHING, *, world: i
     for name in _whole_numbers(names, extras):
         if row[name] == row[name]:
             row[name] = int(row[name])
+    for name in _taken(names, extras):
+        row.pop(name, None)
     if whole and len(who) >= world:
         return Across(row, {})
     bad = ~finite if absent is None else ~finite & ~absent
+    said = set(names)
     for at in np.flatnonzero(count < max(world, len(who))).tolist():
-        row[f"{names[at]}/count"] = int(count[at])
+        if f"{names[at]}/count" not in said:
+            row[f"{names[at]}/count"] = int(count[at])
     return Across(row, {names[at]: [who[r] for r in np.flatnonzero(bad[:, at])] for at in np.flatnonzero(bad.any(0))})
 
 
@@ -111,7 +116,10 @@ def _quick(ranks: dict[int, list[Values]]) -> Row | None:
             return None
         apart = [value - mean for value in values]
         found += (mean, max(values), min(values), sqrt(sum(map(mul, apart, apart)) / count))
-    return dict(zip(_keys(names, NOTHING), found, strict=True))
+    row: Row = dict(zip(_keys(names, NOTHING), found, strict=True))
+    for name in _taken(names, NOTHING):
+        row.pop(name, None)
+    return row
 
 
 def _matrix(
@@ -178,6 +186,11 @@ def _columns(
 def _keys(names: tuple[str, ...], extras: Extras) -> tuple[str, ...]:
     kinds = [*ALWAYS, *(f"p{percent}" for percent in extras.quantiles), *_whole_kinds(extras)]
     return tuple(f"{name}/{kind}" for name in names for kind in kinds)
+
+
+@lru_cache(maxsize=256)
+def _taken(names: tuple[str, ...], extras: Extras) -> tuple[str, ...]:
+    return tuple({*_keys(names, extras)}.intersection(names))
 
 
 @lru_cache(maxsize=256)

@@ -74,20 +74,21 @@ class Tally:
         """A rank will say nothing more."""
         self._expected.discard(rank)
 
-    def has(self, step: int | float, count: int, now: float) -> bool:
-        """Whether everybody has said so many rows of a step, or is past it, or has had its time."""
+    def has(self, step: int | float, count: int, waited: float) -> bool:
+        """Whether everybody has said so many rows of a step, or is past it, or has had its time: the seconds waited."""
         waiting = self._steps.get(step)
         if waiting is None:
             return False
         late = {r for r in self._expected if len(waiting.rows.get(r, ())) < count and not self._latest[r] > step}
-        if late and now - waiting.since > self._patience:
+        if late and waited > self._patience:
             self._expected -= late
             late = set()
         return not late
 
-    def of(self, step: int | float) -> Gathered:
-        """What has been said of a step so far."""
-        return Gathered(step, self._steps[step].rows if step in self._steps else {})
+    def of(self, step: int | float, count: int | None = None) -> Gathered:
+        """What has been said of a step so far; the first `count` rows of each rank, if given."""
+        rows = self._steps[step].rows if step in self._steps else {}
+        return Gathered(step, rows if count is None else {rank: said[:count] for rank, said in rows.items()})
 
     def ready(self, now: float) -> Iterator[Gathered]:
         """Give out the steps that everybody is past, and those that have waited too long."""

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from chiplog.runtime.groups import Finish, Pause
+from chiplog.runtime.groups import Broken, Finish, Pause
 
+_OVER = "over"
 _count = 0  # of the groups this process has asked for
 
 
@@ -27,6 +28,7 @@ class JaxGroup:
         self.rank, self.world = state.process_id, state.num_processes
         self._prefix = f"chiplog/{_count}"
         self._round = 0
+        self._over = False  # rank 0 has finished
         _count += 1
 
     def hear(self, word: str, seconds: float) -> str:
@@ -37,7 +39,7 @@ class JaxGroup:
         return str(self._client.blocking_key_value_get(f"{self._prefix}/word", int(seconds * 1000)))
 
     def form(self) -> Sequence[int] | None:
-        return range(self.world)
+        return () if self._over else range(self.world)
 
     def exchange(self, chunk: bytes, everyone: bool) -> Finish:
         """Begin a round. A rank that receives nothing waits until rank 0 has read the round before."""
@@ -48,7 +50,7 @@ class JaxGroup:
         def finish(pause: Pause | None) -> list[bytes] | None:
             assert pause is not None
             if not everyone and self.rank:
-                while now > 0 and not client.key_value_dir_get(f"{self._prefix}/read/{now - 1}"):
+                while now > 0 and not self._is_read(now - 1):
                     pause()
                 return None
             while (by_rank := self._chunks(now, len(chunk))) is None:
@@ -67,6 +69,19 @@ class JaxGroup:
     def close(self) -> None:
         """Say that this rank has finished."""
         self._client.key_value_set(f"{self._prefix}/left/{self.rank}", str(self._round))
+        if self.rank == 0:
+            self._client.key_value_set(f"{self._prefix}/read/{_OVER}", "1")
+
+    def _is_read(self, now: int) -> bool:
+        """Whether rank 0 has read a round."""
+        read = {key.rpartition("/")[2] for key, _ in self._client.key_value_dir_get(f"{self._prefix}/read/")}
+        if str(now) not in read and _OVER in read:
+            raise self._broken()
+        return str(now) in read
+
+    def _broken(self) -> Broken:
+        self._over = True
+        return Broken("rank 0 has finished")
 
     def _chunks(self, now: int, size: int) -> dict[int, bytes] | None:
         """What the ranks have written of a round, nothing of those that had left; None while one is missing."""
@@ -76,6 +91,8 @@ class JaxGroup:
             left = {_rank(key): int(since) for key, since in self._client.key_value_dir_get(f"{self._prefix}/left/")}
             if any(left.get(rank, now + 1) > now for rank in missing):
                 return None
+            if 0 in missing:
+                raise self._broken()
         return found | dict.fromkeys(missing, bytes(size))
 
 

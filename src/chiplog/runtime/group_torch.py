@@ -30,6 +30,7 @@ class TorchGroup:
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._members: list[int] = []
         self._buffers: dict[bool, _Buffers] = {}  # of a round to everyone, and of one to rank 0
+        self._works: list[Any] = []  # of the newest round; while one lives, gloo keeps its connections
         self._left: set[int] = set()
         self._generation = 0
         self._formed = -AGAIN  # when it was formed anew
@@ -61,10 +62,13 @@ class TorchGroup:
         if self._group is not None:
             return self._members
         if self._store is None:
-            return None
-        members = self._gate()
-        if members is None:
-            return None
+            return ()
+        try:
+            members = self._gate()
+        except self._dist.DistNetworkError:  # the store has gone with the process that held it
+            return ()
+        if not members:
+            return members
         try:
             self._group = gloo(
                 self._store, str(self._generation), members.index(self.rank), len(members), self._seconds
@@ -81,7 +85,6 @@ class TorchGroup:
         """Begin a gather to rank 0, or to everyone."""
         # Gloo gathers to all in a ring, hop by hop; to one and from there in a tree is quicker but for the smallest.
         spread = everyone and len(self._members) > RING
-        spreading: list[Any] = []
         buffers = self._buffers.get(everyone)
         if buffers is None or len(buffers.mine_bytes) != len(chunk):
             receives = everyone or self.rank == self._members[0]
@@ -91,10 +94,10 @@ class TorchGroup:
 
         def finish(pause: Pause | None) -> list[bytes] | None:
             try:
-                _wait(work, pause)
-                if spread and not spreading:
-                    spreading.append(self._spread(buffers.heard))
-                for one in spreading:
+                _wait(works[0], pause)
+                if spread and len(works) == 1:
+                    works.append(self._spread(buffers.heard))
+                for one in works[1:]:
                     _wait(one, pause)
             except (RuntimeError, ValueError) as error:
                 raise self._broken(error) from None
@@ -103,7 +106,7 @@ class TorchGroup:
             return [bytes(heard[at : at + len(chunk)]) for at in range(0, len(heard), len(chunk))]
 
         try:
-            work = self._begin(buffers, everyone and not spread)
+            works = self._works = [self._begin(buffers, everyone and not spread)]
         except (RuntimeError, ValueError) as error:
             raise self._broken(error) from None
         return finish
@@ -113,7 +116,12 @@ class TorchGroup:
         self._left.add(rank)
 
     def close(self) -> None:
-        if self._store is not None:
+        if self._store is None:
+            return
+        try:
+            if self.rank == 0:  # nobody forms a group without it
+                self._store.set("over", b"")
+        finally:
             self._lose()
 
     def _begin(self, buffers: _Buffers, everyone: bool) -> Any:
@@ -139,7 +147,10 @@ class TorchGroup:
         return Broken(_reason(error))
 
     def _gate(self) -> list[int] | None:
-        """Who is in the next group: everyone who has not finished, once rank 0 has seen that they are all ready."""
+        """Who is in the next group: everyone who has not finished, once rank 0 has seen that they are all ready.
+
+        Nobody, when rank 0 itself has finished.
+        """
         key = str(self._generation)
         if not self._store.check([f"{key}/ready/{self.rank}"]):
             self._store.set(f"{key}/ready/{self.rank}", b"")
@@ -148,7 +159,7 @@ class TorchGroup:
             if len(members) > 1 and self._store.check([f"{key}/ready/{rank}" for rank in members]):
                 self._store.set(f"{key}/go", msgspec.json.encode(members))
         if not self._store.check([f"{key}/go"]):
-            return None
+            return [] if self.rank and self._store.check(["over"]) else None
         found: list[int] = msgspec.json.decode(self._store.get(f"{key}/go"), type=list[int])
         return found if self.rank in found else None
 
@@ -156,6 +167,7 @@ class TorchGroup:
         """End the group, so that the others notice too."""
         group, self._group = self._group, None
         self._buffers = {}  # the round that was under way may still use them
+        self._works.clear()
         if group is None or self._store is None:
             return
         self._generation += 1

@@ -25,7 +25,10 @@ class Group(Protocol):
     waits: bool  # whether a round that is late ends by itself, so that it may be waited for without a `pause`
 
     def form(self) -> Sequence[int] | None:
-        """The ranks that are in the group, once it is whole; None while it is not. Raises `Broken`."""
+        """The ranks that are in the group, once it is whole; None while it is not, nobody where it never will be.
+
+        Raises `Broken`.
+        """
         ...
 
     def exchange(self, chunk: bytes, everyone: bool) -> Finish:

@@ -14,6 +14,7 @@ from chiplog.runtime.ranks import Ranks
 from chiplog.runtime.reduce import Reduce
 
 PATIENCE = 10.0  # s that a rank waits for rank 0 to say which run this is
+AGREEING = 60.0  # s, where its journal would belong to no run otherwise
 WHERE = "after torch.distributed.init_process_group(), jax.distributed.initialize() or `from mpi4py import MPI`"
 
 
@@ -23,13 +24,19 @@ class Meeting(NamedTuple):
     group: Group | None = None
     plan: Plan | None = None
 
-    def agree(self, run: str, launch: str) -> tuple[str, str]:
-        """Rank 0's run and launch, on every rank; this rank's own where rank 0 says nothing."""
+    def agree(self, run: str, launch: str, *, must: bool = False) -> tuple[str, str]:
+        """Rank 0's run and launch, on every rank; where it says nothing, this rank's own, unless they must agree."""
         if self.group is None:
             return run, launch
         try:
-            words = self.group.hear(f"{run} {launch}", PATIENCE).split(" ")
+            words = self.group.hear(f"{run} {launch}", AGREEING if must else PATIENCE).split(" ")
         except Exception as error:
+            if must:
+                raise BadSetting(
+                    f"ranks='all': rank {self.group.rank} has not heard from rank 0 within {AGREEING:.0f} s which run "
+                    f"this is ({error}); call chiplog.init() on rank 0 too, or set CHIPLOG_RUN_ID to the same new "
+                    "value for all ranks"
+                ) from None
             notes.say(f"rank {self.group.rank} has not heard from rank 0 which run this is: {error}")
             return run, launch
         return words[0], words[1]

@@ -35,7 +35,9 @@ AHEAD = 256  # rows that a rank may be ahead of rank 0, synchronously
 KEEPER = "chiplog-keeper"  # the thread that brings values from a device; it waits for nobody
 LINGER = 1.0  # s that a process stays for rank 0 to hear the others
 UNFORMED = 1.0  # s that the end of a run waits for ranks that have not come at all
-QUEUE = 10_000  # rows that may wait while the group is not whole
+LAST = 2**63  # steps are less
+QUEUE, VALUES = 10_000, 1_000_000  # rows that may wait while the group is not whole, and about how many values
+FEW = 100  # rows that may wait, however long they are
 DEVICE = ("clock", "throttle", "temperature", "power")  # what is told of a device
 FACTS = 10.0  # s between two reports of what a rank is
 
@@ -50,7 +52,7 @@ class Reduce:
         self._root = group.rank == 0
         self._hears = self._root or plan.everyone
         # (topic, step, what was said, wall-clock nanoseconds)
-        self._queue: deque[tuple[Topic, int | float, Any, int]] = deque(maxlen=QUEUE)
+        self._queue: deque[tuple[Topic, int | float, Any, int]] = deque()
         self._bell = Bell()
         self._lock = threading.Lock()  # who is in a round: the thread, or a caller who waits for it
         self._holder = 0
@@ -63,6 +65,7 @@ class Reduce:
         self._floor: int | float | None = None
         self._pause = 0.005  # s until it is asked again whether the group is whole
         self._asked = 0.0  # when a row last found a round under way
+        self._alone = False  # this rank has waited in vain with a row of names that nobody else has
         self._newest: int | float = 0
         self._thread = threading.Thread(target=self._serve, name="chiplog-ranks", daemon=True)
         self._rounds: Rounds | None = None  # None while the group is not whole
@@ -76,7 +79,7 @@ class Reduce:
         if kind is Step:
             if not self._plan.sync and not self._skips(record.step):  # type: ignore[attr-defined]
                 self._put(Topic.TRAIN, record.step, record.metrics)  # type: ignore[attr-defined]
-        elif kind is Eval:
+        elif kind is Eval and -LAST < record.step < LAST:  # type: ignore[attr-defined]
             self._put(Topic.EVAL, record.step, record.metrics)  # type: ignore[attr-defined]
 
     def see_media(self, name: str, media: Media, step: int | float) -> None:
@@ -100,14 +103,24 @@ class Reduce:
         return self._ask(row, step)
 
     def _skips(self, step: int | float) -> bool:
-        return self._plan.every > 1 and step % self._plan.every != 0
+        """Whether a step is not reduced; one that is no number, or beyond the integers that are sent, never is."""
+        return not -LAST < step < LAST or (self._plan.every > 1 and step % self._plan.every != 0)
 
     def _put(self, topic: Topic, step: int | float, what: Any) -> None:
         if self._stopped or (self._report.writer and self._report.writer == threading.get_ident()):
             return  # the statistics themselves
-        if len(self._queue) >= QUEUE:
-            notes.once("ranks behind", f"more than {QUEUE:,} rows wait for the other ranks; the oldest are given up")
+        if len(self._queue) >= FEW:
+            self._make_room(max(FEW, min(QUEUE, VALUES // (len(what) or 1))))
         self._queue.append((topic, step, what, time.time_ns()))
+
+    def _make_room(self, most: int) -> None:
+        if len(self._queue) < most:
+            return
+        notes.once("ranks behind", f"more than {most:,} rows wait for the other ranks; the oldest are given up")
+        try:
+            self._queue.popleft()
+        except IndexError:  # the thread has just taken them all
+            pass
 
     def _send(self) -> None:
         """Begin a round here and now, where none is under way: rank 0 may wait for it. It completes by itself."""
@@ -134,7 +147,11 @@ class Reduce:
             self._bell.ring()
 
     def _ask(self, row: Row, step: int | float) -> Row:
-        """The row with the statistics of its step: the rounds that takes are done here and now."""
+        """The row with the statistics of its step: the rounds that takes are done here and now.
+
+        A row of names that nobody else has said is waited for once: if it was in vain, rank 0 logs some for itself.
+        """
+        asked = time.monotonic()
         if self._holder == threading.get_ident() or not self._lock.acquire(timeout=self._plan.deadline):
             return row  # a signal handler in between, or the thread is in a round to which a rank does not come
         self._holder = threading.get_ident()
@@ -142,10 +159,16 @@ class Reduce:
             self._put(Topic.TRAIN, step, row)
             self._pack()
             tally = self._tallies[Topic.TRAIN]
-            count = len(tally.of(step).rows.get(self._group.rank, ()))
-            while self._rounds is not None and not self._stopped:
-                if tally.has(step, count, time.monotonic()):
-                    return {**row, **self._report.statistics(Topic.TRAIN, tally.of(step), len(self._rounds.members))}
+            mine = tally.of(step).rows.get(self._group.rank, [])
+            while mine and self._rounds is not None and not self._stopped:
+                waited = time.monotonic() - asked
+                if self._rounds.heard.isdisjoint(mine[-1].values.names):
+                    self._alone = self._alone or waited > self._plan.deadline
+                    if self._alone:
+                        break  # its statistics come later
+                if tally.has(step, len(mine), waited):
+                    gathered = tally.of(step, len(mine))
+                    return {**row, **self._report.statistics(Topic.TRAIN, gathered, len(self._rounds.members))}
                 if not self._rounds.under_way:
                     self._rounds.begin()
                 self._round(None if self._group.waits else self._wait_a_little)
@@ -274,7 +297,8 @@ class Reduce:
     def _join(self) -> Rounds | None:
         """The rounds of the group, once it is whole."""
         members = self._group.form()
-        if members is None:
+        if not members:
+            self._stopped = self._stopped or members is not None
             if self._closing and self._formed:
                 self._drained.set()
             return None
@@ -312,6 +336,8 @@ class Reduce:
             self._facts_due = now + FACTS
             self._told = dict(self._facts[rank])
             outbox.tell(self._told)
+        if self._report.gap is not None:  # a round waits for a rank, perhaps to the end
+            self._shed()
         while self._queue:
             topic, step, what, wall = self._queue.popleft()
             number, values = outbox.known(what) if isinstance(what, Values) else outbox.values(what)

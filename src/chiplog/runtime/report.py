@@ -44,7 +44,7 @@ class Report:
         self._plan, self._main = plan, main
         self._skew = Skew(facts)
         self._bad: set[str] = set()
-        self._given: dict[int | float, set[str]] = {}
+        self._given: dict[int | float, dict[int, int]] = {}  # by step and rank: the rows that a caller's are of
         self.book: Book | None = None
         self.gap: _Gap | None = None
         self.writer = 0  # the thread that is writing statistics just now
@@ -102,18 +102,16 @@ class Report:
                     self.book.write(kind, step=gathered.step, **fields)
 
     def statistics(self, topic: Topic, gathered: Gathered, world: int) -> Row:
-        """The statistics of a step, but for those that a caller has had already."""
-        rows: dict[int, list[Values]] = {rank: [said.values for said in rows] for rank, rows in gathered.rows.items()}
+        """The statistics of a step, but for those that a caller has had already, of the same rows."""
+        rows = {rank: [said.values for said in rows] for rank, rows in gathered.rows.items()}
         given = self._given.get(gathered.step) if topic is Topic.TRAIN else None
         if given:
-            rows = {rank: [one for one in values if not given.issuperset(one.names)] for rank, values in rows.items()}
-            rows = {rank: values for rank, values in rows.items() if values}
+            rows = _with_news(rows, given)
         if not rows:
             return {}
         found = across(rows, self._plan.extras, world=world)
         if self._plan.sync and topic is Topic.TRAIN:
-            had = self._given.setdefault(gathered.step, set())
-            had.update(*(one.names for values in rows.values() for one in values))
+            self._given[gathered.step] = {rank: len(said) for rank, said in gathered.rows.items()}
             if len(self._given) > REMEMBERED:
                 self._given.pop(next(iter(self._given)))
         if self._main and (found.bad or self._bad):
@@ -160,6 +158,13 @@ class Report:
             evidence = {"name": name, "step": step, "ranks": ranks}
             finding = Finding(f"{name} is not finite on rank {which}", "error", text, evidence)
             self.book.found(finding, "rank-non-finite", step)
+
+
+def _with_news(rows: dict[int, list[Values]], given: Mapping[int, int]) -> dict[int, list[Values]]:
+    """What ranks have said under names that one of them has said since."""
+    news = {name for rank, said in rows.items() for one in said[given.get(rank, 0) :] for name in one.names}
+    kept = {rank: [one for one in said if not news.isdisjoint(one.names)] for rank, said in rows.items()}
+    return {rank: said for rank, said in kept.items() if said}
 
 
 class _Gap(NamedTuple):

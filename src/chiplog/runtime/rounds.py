@@ -17,14 +17,15 @@ class Rounds:
     """One at a time: `begin`, then `finish`, which may be asked again where its pause has given up."""
 
     def __init__(self, group: Group, members: Sequence[int], *, everyone: bool, counters: bool) -> None:
-        names: dict[int, tuple[str, ...]] = {}
         self.members = members
+        self.heard: set[str] = set()  # the names that others have said
         self.outbox = Outbox(counters)
         self.began = 0.0  # the newest round
         self.idle = False  # it was begun with nothing to say
         self._group, self._everyone = group, everyone
         self._hears = everyone or group.rank == 0
-        self._inboxes = {rank: Inbox(names) for rank in members}
+        shared: dict[int, tuple[str, ...]] = {}
+        self._inboxes = {rank: Inbox(shared, self.heard) for rank in members}
         self._room = ROOM
         self._done = 0
         self._finish: Finish | None = None

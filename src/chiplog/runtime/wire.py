@@ -28,7 +28,7 @@ HEAD = struct.Struct("<II")
 _FRAME = struct.Struct("<IB")
 _WHOLE, _BROKEN, _NAMES, _FACTS, _BYE = range(5)
 _ROW = {_WHOLE: struct.Struct("<Qqq"), _BROKEN: struct.Struct("<Qdq")}
-_KNOWN = 4096  # sets of names that are remembered; more are sent anew
+_KNOWN = 256  # sets of names that both ends remember of a rank; with one more, both begin anew
 _LONGEST = 1 << 30
 
 
@@ -64,7 +64,6 @@ class Outbox:
             number = _number(kept)
             if len(self._sets) >= _KNOWN:
                 self._sets.clear()
-                self._told.clear()
             known = self._sets[names] = number, kept
         number, kept = known
         try:
@@ -82,6 +81,8 @@ class Outbox:
         if not names:
             return
         if number not in self._told:
+            if len(self._told) >= _KNOWN:
+                self._told.clear()
             self._told.add(number)
             text = zlib.compress(msgspec.json.encode([name.encode("utf-8", "surrogatepass") for name in names]), 1)
             self._put(_NAMES, number.to_bytes(8, "little") + text)
@@ -117,8 +118,10 @@ class Outbox:
 class Inbox:
     """The stream of one rank, put together again."""
 
-    def __init__(self, names: dict[int, tuple[str, ...]]) -> None:
-        self._names = names  # what each number stands for; one for all ranks
+    def __init__(self, shared: dict[int, tuple[str, ...]], heard: set[str]) -> None:
+        self._names: dict[int, tuple[str, ...]] = {}  # what each number stands for
+        self._shared = shared  # the same, of all ranks: most say the same names, and they are kept once
+        self._heard = heard  # all names that came
         self._rest = b""
         self.left = 0  # bytes that the rank still has to send
 
@@ -147,16 +150,28 @@ class Inbox:
             names = self._names.get(number, ())
             return Said(step, Values(names, body[_ROW[kind].size :]), time, Topic(topic)) if names else None
         if kind == _NAMES:
-            coded = msgspec.json.decode(zlib.decompress(body[8:]), type=tuple[bytes, ...])
-            self._names[int.from_bytes(body[:8], "little")] = tuple(
-                name.decode("utf-8", "surrogatepass") for name in coded
-            )
+            self._learn(int.from_bytes(body[:8], "little"), body[8:])
             return None
         return Facts(msgspec.json.decode(body)) if kind == _FACTS else Bye()
 
+    def _learn(self, number: int, text: bytes) -> None:
+        if len(self._names) >= _KNOWN:  # as the rank itself does
+            self._names.clear()
+        names = self._shared.get(number)
+        if names is None:
+            coded = msgspec.json.decode(zlib.decompress(text), type=tuple[bytes, ...])
+            names = tuple(name.decode("utf-8", "surrogatepass") for name in coded)
+            if len(self._shared) >= _KNOWN:
+                self._shared.clear()
+            self._shared[number] = names
+            self._heard.update(names)
+        self._names[number] = names
+
 
 def _number(names: tuple[str, ...]) -> int:
-    return int.from_bytes(blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=8).digest())
+    # Lengths first, so that no two sets are one text, whatever is in a name.
+    text = " ".join([*(str(len(name)) for name in names), *names])
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
 def _double(value: Any) -> float:

@@ -27,7 +27,7 @@ def heatmap(
     """
     values = matrix.values
     if not np.isfinite(values).any():
-        return f"{clean(title)}: nothing to show"
+        return f"{clean(title)}: no value is finite" if title else "no value is finite"
     away = distances(values)
     labels = [str(rank) for rank in matrix.ranks.tolist()]
     edge = max(4, *map(len, labels))
