@@ -24,6 +24,7 @@ from chiplog.core.protocols import Probe, Rule, Sink, Stage, Times
 from chiplog.core.redact import redact, redact_text
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
+from chiplog.metrics import defaults
 from chiplog.runtime import exits, introduction, metering
 from chiplog.runtime import ranks as ranks_
 from chiplog.store import baselines, disks, journal, layout, manifest, process
@@ -220,7 +221,7 @@ def make(
         )
     identity = _identity(chosen, project, run_id, launch, mine, config)
     reduce = meeting.reduce(mine) if meeting is not None else None
-    stages = [*_default_stages(chosen), *stages, *([reduce] if reduce is not None and reduce.is_stage else [])]
+    stages = [*defaults.stages(chosen.smooth), *stages, *([reduce] if reduce is not None and reduce.is_stage else [])]
     if chosen.mode == "disabled" or (chosen.ranks == "main" and mine.rank != 0):
         if reduce is None:
             return run.inert(identity, config, reason="")
@@ -234,7 +235,7 @@ def make(
         sinks,
         config=config,
         stages=stages,
-        rules=[*_default_rules(chosen), *rules],
+        rules=[*defaults.rules(chosen.alerts), *rules],
     )
     if chosen.capture:
         _capture(made)
@@ -396,31 +397,6 @@ def _step_times() -> Times:
     from chiplog.metrics.timing import StepTimes
 
     return StepTimes()
-
-
-def _default_stages(chosen: Settings) -> list[Stage]:
-    if chosen.smooth is None:
-        return []
-    from chiplog.metrics.smoothing import Smoothing
-
-    try:
-        return [Smoothing(chosen.smooth)]
-    except ValueError as error:
-        raise BadSetting(f"smooth = {chosen.smooth!r}: {error}") from None
-
-
-def _default_rules(chosen: Settings) -> list[Rule]:
-    if not chosen.alerts:
-        return []
-    from chiplog.metrics.alerts import Oddities
-
-    if chosen.alerts != "all":
-        return [Oddities()]
-    from chiplog.metrics.limits import Limit, Throttled
-    from chiplog.metrics.pace import Slowdown, Stall
-    from chiplog.metrics.trends import Trend
-
-    return [Oddities(), Trend(), Slowdown(), Stall(), Throttled(), *Limit.defaults()]
 
 
 def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
