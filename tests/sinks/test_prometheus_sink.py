@@ -62,6 +62,19 @@ def get(url: str) -> str | None:
         return None
 
 
+@contextmanager
+def scraper(folder: Path, scraped: int) -> Iterator[str]:
+    """A Prometheus that asks one port every second."""
+    (folder / "prometheus.yml").write_text(
+        "global: {scrape_interval: 1s}\n"
+        f"scrape_configs: [{{job_name: chiplog, static_configs: [{{targets: ['127.0.0.1:{scraped}']}}]}}]\n"
+    )
+    port = free_port()
+    words = ("--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}")
+    with server(folder, "prometheus", port, *words) as url:
+        yield url
+
+
 def ask(url: str, query: str) -> dict[str, float]:
     """What Prometheus knows, by the label `name`."""
     answer = get(f"{url}/api/v1/query?query={urllib.parse.quote(query)}")
@@ -71,13 +84,8 @@ def ask(url: str, query: str) -> dict[str, float]:
 
 def test_a_real_prometheus_scrapes_a_run(tmp_path: Path) -> None:
     """The latest value of every series under its own name, while the run goes on; nothing listens after its end."""
-    scraped, port = free_port(), free_port()
-    (tmp_path / "prometheus.yml").write_text(
-        "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: chiplog, static_configs: [{{targets: ['127.0.0.1:{scraped}']}}]}}]\n"
-    )
-    words = ("--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}")
-    with server(tmp_path, "prometheus", port, *words) as url:
+    scraped = free_port()
+    with scraper(tmp_path, scraped) as url:
         run = chiplog.init("tiny-lm", sinks={"prometheus": {"port": scraped}}, dir=tmp_path / "runs", id="r1")
         for step in range(20):
             run.log({"train/loss": 2.5 - step / 100, "ünïcode \n": 1}, step=step)
@@ -100,13 +108,8 @@ def test_a_real_prometheus_scrapes_a_run(tmp_path: Path) -> None:
 
 def test_a_real_prometheus_sees_the_end(tmp_path: Path) -> None:
     """With `linger`, the last values and that the run has ended; the end waits for that scrape, and no longer."""
-    scraped, port = free_port(), free_port()
-    (tmp_path / "prometheus.yml").write_text(
-        "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: chiplog, static_configs: [{{targets: ['127.0.0.1:{scraped}']}}]}}]\n"
-    )
-    words = ("--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}")
-    with server(tmp_path, "prometheus", port, *words) as url:
+    scraped = free_port()
+    with scraper(tmp_path, scraped) as url:
         options = {"port": scraped, "linger": 300}
         run = chiplog.init("tiny-lm", sinks={"prometheus": options}, dir=tmp_path / "runs", id="r1")
         run.log({"train/loss": 0.25}, step=7)

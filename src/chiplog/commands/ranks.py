@@ -6,6 +6,7 @@ import numpy as np
 
 from chiplog.commands.screen import STATES, Screen
 from chiplog.core.notes import clean
+from chiplog.metrics.stats import ALWAYS
 from chiplog.store.reader import Stored
 from chiplog.store.series import ByRank
 from chiplog.store.state import AttemptState, last_values
@@ -14,7 +15,7 @@ from chiplog.views.heatmap import distances, heatmap
 from chiplog.views.table import Cell, paint, table
 
 MOST = 20  # ranks in the table, unless all are asked for
-STATISTICS = ("/mean", "/max", "/min", "/std", "/count")
+STATISTICS = tuple(f"/{one}" for one in (*ALWAYS, "count"))
 
 
 def show_ranks(stored: Stored, name: str | None, screen: Screen, *, every: bool = False) -> str:

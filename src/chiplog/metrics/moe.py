@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from chiplog.core import records
 from chiplog.core.media import Media
+from chiplog.metrics.arrays import on_host
 
 
 class Range(NamedTuple):
@@ -204,8 +205,5 @@ def _row(values: Any, layers: int) -> Any:
 def _array(values: Any) -> Any:
     import numpy
 
-    if hasattr(values, "detach"):  # torch, whose bfloat16 is unknown to numpy
-        values = values.detach().cpu()
-        values = values.double().numpy() if values.is_floating_point() else values.numpy()
-    array = numpy.asarray(values)
+    array = numpy.asarray(on_host(values))
     return array if array.dtype.kind in "iu" and array.ndim == 2 else array.astype("float64")

@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import Any
 
 from chiplog.core.records import Number
+from chiplog.metrics.arrays import on_host
 from chiplog.metrics.history import exp
 from chiplog.metrics.reducing import MetricsT, Reducer
 
@@ -169,7 +170,5 @@ def _selected(values: Any, mask: Any) -> Any:
 
 
 def _on_host(values: Any) -> Any:
-    """Tensors of torch as arrays, wherever they are and whatever numpy thinks of their type; all else as it is."""
-    if isinstance(values, (list, tuple)):
-        return [_on_host(one) for one in values]
-    return values.detach().cpu().double().numpy() if hasattr(values, "detach") else values
+    """As `on_host`, also what is in lists."""
+    return [_on_host(one) for one in values] if isinstance(values, (list, tuple)) else on_host(values)

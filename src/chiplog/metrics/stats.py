@@ -6,6 +6,7 @@ nothing is lost where values are large and close together), `count` = n.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Sequence
 from functools import lru_cache
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 FEW = 1024  # values up to which statistics are made by hand
 ALWAYS = ("mean", "max", "min", "std")
+_STATISTIC = re.compile(rf".*/({'|'.join(ALWAYS)}|count|p\d+|max_rank|min_rank)|ranks/.*", re.DOTALL)
 
 # The same on every rank by nature, or meaningless as a mean: by the last part of the name.
 COUNTERS = frozenset((
@@ -57,6 +59,11 @@ def is_reduced(name: str) -> bool:
     """Whether a mean across ranks says anything: not for counters and hyperparameters."""
     last = name.rpartition("/")[2]
     return last not in COUNTERS and not last.startswith("lr-") and not name.startswith("lr/")
+
+
+def is_statistic(name: str) -> bool:
+    """Whether a name is one that statistics across ranks have, or what is said of the ranks themselves."""
+    return _STATISTIC.fullmatch(name) is not None
 
 
 NOTHING = Extras()

@@ -79,7 +79,7 @@ class Reduce:
         if kind is Step:
             if not self._plan.sync and not self._skips(record.step):  # type: ignore[attr-defined]
                 self._put(Topic.TRAIN, record.step, record.metrics)  # type: ignore[attr-defined]
-        elif kind is Eval and -LAST < record.step < LAST:  # type: ignore[attr-defined]
+        elif kind is Eval and _is_sent(record.step):  # type: ignore[attr-defined]
             self._put(Topic.EVAL, record.step, record.metrics)  # type: ignore[attr-defined]
 
     def see_media(self, name: str, media: Media, step: int | float) -> None:
@@ -103,8 +103,7 @@ class Reduce:
         return self._ask(row, step)
 
     def _skips(self, step: int | float) -> bool:
-        """Whether a step is not reduced; one that is no number, or beyond the integers that are sent, never is."""
-        return not -LAST < step < LAST or (self._plan.every > 1 and step % self._plan.every != 0)
+        return not _is_sent(step) or (self._plan.every > 1 and step % self._plan.every != 0)
 
     def _put(self, topic: Topic, step: int | float, what: Any) -> None:
         if self._stopped or (self._report.writer and self._report.writer == threading.get_ident()):
@@ -459,6 +458,11 @@ class Reduce:
             topic, step, *_ = self._queue.popleft()
             if topic is Topic.TRAIN:
                 self._newest = step
+
+
+def _is_sent(step: int | float) -> bool:
+    """Whether a step is reduced at all: not one that is no number, or beyond the integers that are sent."""
+    return -LAST < step < LAST
 
 
 class _Later(Exception):

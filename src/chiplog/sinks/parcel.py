@@ -11,10 +11,9 @@ import msgspec
 from mlflow.entities import Metric
 
 from chiplog.core.records import Alert, AnyRecord, Attempt, Event, File, Finish, Plain, Step, Table, Text
-from chiplog.metrics.stats import ALWAYS, is_reduced
+from chiplog.metrics.stats import ALWAYS, is_reduced, is_statistic
 from chiplog.sinks.outward import outward
 
-STATISTICS = re.compile(r".*/(mean|max|min|std|count|p\d+|max_rank|min_rank)|ranks/.*", re.DOTALL)
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 LONGEST_NAME, LONGEST_PARAM, LONGEST_TAG = 250, 6000, 5000
 STEPS = (-(1 << 63), (1 << 63) - 1)
@@ -76,7 +75,7 @@ def _points(parcel: Parcel, record: Any, numbers: Mapping[str, Any]) -> None:
     else:
         parcel.counter = max(parcel.counter, step + 1)
     time = milliseconds(record.time)
-    own = parcel.reduced and isinstance(record, Step) and not all(map(STATISTICS.fullmatch, numbers))
+    own = parcel.reduced and isinstance(record, Step) and not all(map(is_statistic, numbers))
     for name, value in numbers.items():
         if isinstance(value, (int, float)):
             local = any(f"{name}/{one}" in numbers for one in ALWAYS) or (

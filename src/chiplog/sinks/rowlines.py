@@ -10,9 +10,10 @@ import msgspec
 
 from chiplog.core import records, values
 from chiplog.core.records import AnyRecord, Eval, Matrix, Plain, Step, Text
+from chiplog.metrics.stats import ALWAYS
 from chiplog.sinks.jsonl import Jsonl
 
-STATISTICS = ("/mean", "/max", "/min", "/std")
+STATISTICS = tuple(f"/{one}" for one in ALWAYS)
 
 _encode = msgspec.json.Encoder().encode
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-STATISTICS = ("mean", "min", "max", "std")
+from chiplog.metrics.stats import ALWAYS
+
 COUNTERS = frozenset(("iter", "step", "epoch", "batch", "idx", "bidx"))  # they count, and have no curve to look at
 
 
@@ -64,4 +65,4 @@ def filename(name: str, taken: Iterable[str] = ()) -> str:
 def _base(name: str, known: Iterable[str]) -> str | None:
     """The metric that a name is a statistic of."""
     base, _, statistic = name.rpartition("/")
-    return base if statistic in STATISTICS and base in known else None
+    return base if statistic in ALWAYS and base in known else None
