@@ -121,7 +121,7 @@ def import_ezpz() -> Iterator[Figure]:
 def report() -> Iterator[Figure]:
     """`report.html` of a compacted run of 1 M steps with 50 metrics."""
     import chiplog
-    from chiplog.views.finalize import finalize as end
+    from chiplog.views.report.write import finalize as end
 
     with _inside():
         run = chiplog.init("bench", sinks="none", durability="process", compact=False, alerts=False)

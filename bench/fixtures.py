@@ -7,9 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from chiplog.core import records
-from chiplog.store import layout, lines, manifest, parts
-from chiplog.store.columns import Column, Ints
+from chiplog.store import layout
+from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
+from chiplog.store.parts import writer
+from chiplog.store.parts.format import About
+from chiplog.store.points.columns import Column, Ints
+from chiplog.store.runs import manifest
+from chiplog.store.spans.columns import SpanColumns as SpanColumns
 
 BEGAN = 1_760_000_000_000_000_000
 
@@ -50,17 +55,8 @@ def large_run(root: Path, id: str, *, steps: int, metrics: int, seed: int = 1) -
     text = b"".join(lines.line_of(one) for one in (start, row, finish))
     (run / layout.JOURNAL / segment.filename).write_bytes(text)
     columns = _Columns(steps, sorted(names), seed)
-    about = parts.About(segment.stem, len(text), steps + 2, BEGAN, last, steps + 1, 0, 1, steps - 1, 0)
-    tables = {
-        "clock": parts._clock(columns),  # type: ignore[arg-type]
-        "spans": parts._SPANS.empty_table(),
-        "rows": parts._rows([start, finish]),
-    }
-    groups = list(parts._points(columns, about))  # type: ignore[arg-type]
-    folder = run / layout.PARTS
-    folder.mkdir()
-    for kind in parts.KINDS:
-        parts._publish(folder / f"{segment.stem}.{kind}.parquet", groups if kind == "points" else [tables[kind]], about)
+    about = About(segment.stem, len(text), steps + 2, BEGAN, last, steps + 1, 0, 1, steps - 1, 0)
+    writer.write(run, segment, about, points=columns, rows=[start, finish], spans=SpanColumns())
     return run
 
 

@@ -252,7 +252,7 @@ def _heap(page: Any) -> float:
 @row
 def page_size() -> Iterator[Figure]:
     """What the page ships, compressed."""
-    from chiplog.views.web.page import files
+    from chiplog.views.web.asset_bundle import files
 
     shipped = sum(asset.shipped for path, asset in files().items() if path != "/index.html")
     yield Figure("page, style and modules", shipped / 1024, "KiB", 250)
@@ -281,15 +281,15 @@ def terminal() -> Iterator[Figure]:
 
 
 def _warm(root: Path) -> list[float]:
-    from chiplog.store.catalog import Catalog
-    from chiplog.views.tui.board import Board
+    from chiplog.store.runs.catalog import Catalog
+    from chiplog.views.tui.app import App
     from chiplog.views.tui.panels import Style
 
     catalog = Catalog(root)
     catalog.refresh()
     taken = []
     for _ in range(ROUNDS):
-        board = Board(catalog, Style(colour=True))
+        board = App(catalog, Style(colour=True))
         board.render(160, 50)
         began = time.perf_counter()
         board.press("enter")

@@ -193,7 +193,7 @@ def asynchronous(folder: str) -> dict[str, list[float]]:
 
 
 def gathers(_: str) -> dict[str, list[float]]:
-    from chiplog.runtime.group_torch import TorchGroup
+    from chiplog.runtime.ranks.transport.torch_gloo import TorchGroup
 
     group = TorchGroup(30.0)
     while group.form() is None:
@@ -221,8 +221,8 @@ def main(world: str, what: str) -> None:
     import torch
     import torch.distributed as dist
 
-    import chiplog.runtime.group_torch
-    import chiplog.runtime.meeting  # noqa: F401
+    import chiplog.runtime.ranks.rendezvous
+    import chiplog.runtime.ranks.transport.torch_gloo  # noqa: F401
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

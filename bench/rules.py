@@ -10,7 +10,7 @@ from itertools import count
 
 import chiplog
 from bench.rows import Figure, interleaved, median, row
-from chiplog.metrics.alerts import WINDOW, Oddities, centre
+from chiplog.metrics.rules.outliers import WINDOW, Outliers, centre
 
 CURVES, STEPS, SPIKES = 200, 2000, 5
 LEAST, MOST = 8.0, 30.0  # deviations above the median of the past, planted
@@ -98,7 +98,7 @@ def curve(kind: str, noise: random.Random) -> tuple[list[float], set[int]]:
 
 def found_in(values: list[float]) -> set[int]:
     """The steps at which the rule says spike, without its pause after an alert, which would hide the next."""
-    rule = Oddities()
+    rule = Outliers()
     found = set()
     for step, value in enumerate(values):
         finding = rule({"train/loss": value}, step)

@@ -12,7 +12,7 @@ from pathlib import Path
 import chiplog
 from bench.loops import Cost, measure
 from bench.rows import Figure, median, row
-from tests.sinks.mlflow_server import Server
+from tests.sinks.mlflow.server import Server
 
 SDK = ("chiplog", "wandb", "NetStatThr", "ChkStopThr", "IntMsgThr")  # on a thread, its own are part of the price
 

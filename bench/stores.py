@@ -61,7 +61,7 @@ def store() -> Iterator[Figure]:
 @row
 def csv() -> Iterator[Figure]:
     """The csv sink over 10,000 steps: cost a step, first and last 1,000."""
-    from chiplog.sinks.csv import open_sink
+    from chiplog.sinks.csv.sink import open_sink
 
     with tempfile.TemporaryDirectory() as folder:
         sink = open_sink(Identity("bench", "csv", Path(folder), "csv", "launch"), {})

@@ -11,6 +11,8 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")  # four devices on a CPU
@@ -26,6 +28,7 @@ from chiplog.metrics import rl
 
 PROMPTS, GROUP, MICRO_BATCHES = 8, 8, 2  # questions a micro-batch, answers each, micro-batches a step
 LEARNING_RATE, CLIP, BETA = 0.5, 0.2, 0.01
+SECOND = {"refer_inference": "reference_inference", "peft_train_step": "peft_train"}  # other names in version 2
 
 
 def logits(weights: jax.Array, questions: jax.Array) -> jax.Array:
@@ -84,50 +87,69 @@ class Job:
 
     def step(self) -> None:
         with self.cluster.global_step() as number:
-            with self.perf.span("data_loading"):
+            with self.span("data_loading"):
                 questions = [
                     np.repeat(self.random.integers(0, 10, (PROMPTS, 2)), GROUP, axis=0) for _ in range(MICRO_BATCHES)
                 ]
             rollouts: queue.Queue = queue.Queue()
             worker = threading.Thread(target=self.roll_out, args=(number, questions, rollouts), name="rollout worker")
             worker.start()
-            with self.perf.span_group("mini_batch_step"):
+            with self.group("mini_batch_step"):
                 for _ in questions:
-                    with self.perf.span_group("micro_batch_steps"):
+                    with self.group("micro_batch_steps"):
                         began = time.perf_counter()
                         batch = rollouts.get()
                         self.cluster.buffer_metrics(rl.dequeue_time(time.perf_counter() - began))
                         self.learn(batch)
             worker.join()
-            with self.perf.span("weight_sync", devices=[self.rollout]) as span:
+            with self.span("weight_sync", self.rollout) as busy_with:
                 self.rollout_weights = jax.device_put(self.weights, self.rollout)
-                span.device_end(self.rollout_weights)
+                busy_with(self.rollout_weights)
+
+    @contextmanager
+    def span(self, name: str, device: jax.Device | None = None, **tags: int) -> Iterator[Callable[[jax.Array], None]]:
+        """A span in both versions of tracing; gives a function that is called with what the device works on."""
+        devices = None if device is None else [device]
+        with (
+            self.perf.span(name, devices) as first,
+            self.perf_v2.span(SECOND.get(name, name), devices, tags) as second,
+        ):
+
+            def busy_with(work: jax.Array) -> None:
+                first.device_end(work)
+                second.async_end(work)
+
+            yield busy_with
+
+    @contextmanager
+    def group(self, name: str) -> Iterator[None]:
+        with self.perf.span_group(name), self.perf_v2.span(name):
+            yield
 
     def roll_out(self, step: int, questions: list[np.ndarray], rollouts: queue.Queue) -> None:
         for at, asked in enumerate(questions):
-            tags = {"step": step, "group_id": at}
-            with self.perf_v2.span("rollout", devices=[self.rollout], tags=tags) as span:
+            with self.span("rollout", self.rollout, step=step, group_id=at) as busy_with:
                 key = jax.random.key(1000 * step + at)
                 there = jax.device_put(asked, self.rollout)
                 answers, log_probs = sample(self.rollout_weights, there, jax.device_put(key, self.rollout))
-                span.async_end(answers)
+                busy_with(answers)
             rollouts.put({"questions": asked, "answers": np.asarray(answers), "log_probs": np.asarray(log_probs)})
 
     def learn(self, batch: dict) -> None:
         questions, answers = batch["questions"], batch["answers"]
-        with self.perf.span("refer_inference", devices=[self.reference]) as span:
+        with self.span("refer_inference", self.reference) as busy_with:
             there = jax.device_put((questions, answers), self.reference)
             batch["reference"] = log_prob(self.reference_weights, *there)
-            span.device_end(batch["reference"])
-        with self.perf.span("advantage_computation"):
+            busy_with(batch["reference"])
+        with self.span("advantage_computation"):
             rewards = np.stack([correct(questions, answers), close(questions, answers)], axis=1)
             batch["advantages"] = advantages(rewards.sum(1))
             self.say(batch, rewards)
-        with self.perf.span_group("actor_training"):
-            with self.perf.span("peft_train_step", devices=[self.actor]) as span:
+        with self.group("actor_training"):
+            with self.span("peft_train_step", self.actor) as busy_with:
                 (loss, aux), gradient = self.train(jax.device_put(batch, self.actor))
                 self.weights = self.weights - LEARNING_RATE * gradient * len(answers)
-                span.device_end(self.weights)
+                busy_with(self.weights)
             norm = jnp.linalg.norm(gradient)
             self.cluster.actor_trainer.end_micro_step({"loss": loss, "grad_norm": norm, **aux})
 

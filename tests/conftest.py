@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.core import notes, run
+from chiplog.core import messages, run
 
 # A background job may have been started with SIGINT ignored, and would hand that on to everything it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -21,7 +21,7 @@ def own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     for name in [name for name in os.environ if name.startswith("CHIPLOG_") and name != "CHIPLOG_FAULTS"]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    notes.forget()
+    messages.forget()
     yield
     if run.current is not None:
         run.current.finish(timeout=5)

@@ -22,6 +22,44 @@ LAYERS = [
     {"core", "version"},
 ]
 TOGETHER = {"views", "commands", "cli", "__main__", "demo"}  # parts of one thing, which may import each other
+# Inside a layer: what a room may import of its neighbours. Rooms that are not named may import any of them.
+ROOMS: dict[str, dict[str, set[str]]] = {
+    "core": {
+        "records": set(),
+        "errors": set(),
+        "clock": set(),
+        "identity": set(),
+        "protocols": {"records"},
+        "messages": {"values"},
+        "values": {"records", "messages"},
+        "display": {"values", "messages"},
+        "tracing": {"values", "messages", "run"},  # `run`: the current one
+    },
+    "metrics": {"catalog": set(), "rules": {"catalog", "moe", "smoothing", "speed_of_light"}, "ranks": {"catalog", "moe"}},
+    "runtime": {"ranks": set(), "devices": set(), "process": set()},
+    "store": {"layout": set(), "arrow": set(), "spans": {"arrow"}, "journal": {"layout", "runs"}},
+    "sinks": {
+        "shared": set(),
+        "adapters": {"shared"},
+        "delivery": {"adapters", "registry"},
+        "registry": {"adapters"},
+        "json": {"shared", "jsonl"},
+        "mlflow": {"shared", "delivery", "registry"},  # its end waits for the files of the others
+        **{name: {"shared"} for name in (
+            "aim", "console", "csv", "jsonl", "memory", "otel", "perfetto", "prometheus", "tensorboard", "trackio", "wandb",
+        )},
+    },
+}  # fmt: skip
+# Modules that import each other, by imports inside functions too; no more, please.
+CYCLES = [
+    {"commands.tail", "commands.tail_console"},
+    {"core.engine.step_loop", "core.run"},
+    {"core.tracing.span", "core.tracing.timelines", "core.tracing.tracer"},
+    {"frontends.ezpz.backends.built_in", "frontends.ezpz.tracker"},
+    {"frontends.ezpz.summary_line", "frontends.ezpz.utils"},
+    {"frontends.tunix.backends", "frontends.tunix.sft.metrics_logger"},
+    {f"runtime.ranks.transport.{name}" for name in ("group", "jax_store", "mpi", "torch_gloo")},
+]
 ENVIRONMENT = {"assembly", "cli", "commands", "frontends", "integrations"}  # who may read os.environ
 
 
@@ -56,6 +94,61 @@ def test_imports_point_only_downwards() -> None:
         if mine != theirs and not (mine in TOGETHER and theirs in TOGETHER) and layer_of(theirs) <= layer_of(mine)
     ]
     assert wrong == []
+
+
+def modules() -> dict[str, set[str]]:
+    """Every module with those of ours that it imports, anywhere in it."""
+    paths = {
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in SOURCE.rglob("*.py")
+    }
+    found: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        imported: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "chiplog":
+                base = node.module.removeprefix("chiplog").removeprefix(".")
+                names = [f"{base}.{alias.name}".strip(".") for alias in node.names]
+                imported |= {one if one in paths else base for one in names}
+            elif isinstance(node, ast.Import):
+                imported |= {
+                    alias.name.removeprefix("chiplog.") for alias in node.names if alias.name.startswith("chiplog.")
+                }
+        found[name] = imported & paths.keys()
+    return found
+
+
+def test_rooms_import_only_those_neighbours() -> None:
+    """A destination knows no other destination, and the vocabulary knows no engine."""
+    wrong = []
+    for name, imported in modules().items():
+        layer, _, rest = name.partition(".")
+        room = rest.partition(".")[0]
+        allowed = ROOMS.get(layer, {}).get(room)
+        if allowed is not None:
+            theirs = {one.split(".")[1] for one in imported if one.startswith(f"{layer}.")} - {room}
+            wrong += [f"{name} → {layer}.{other}" for other in sorted(theirs - allowed)]
+    assert wrong == []
+
+
+def test_no_modules_import_each_other_but_those_known() -> None:
+    """Imports inside functions hide a cycle and do not mend it."""
+    graph = modules()
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for other in graph[waiting.pop()] - seen:
+                seen.add(other)
+                waiting.append(other)
+        return seen
+
+    reach = {name: reached(name) for name in graph}
+    cycles = {
+        frozenset(other for other in reach[name] if name in reach[other]) for name in graph if name in reach[name]
+    }
+    assert cycles == {frozenset(one) for one in CYCLES}
 
 
 def test_every_part_has_a_layer() -> None:

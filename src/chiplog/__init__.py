@@ -14,15 +14,15 @@ from chiplog.core import run as _engine  # comes with the package, so that `init
 
 if TYPE_CHECKING:
     from chiplog.assembly import attach, finish, init, log, read, runs
-    from chiplog.core.ambient import span, stopwatch
-    from chiplog.core.ending import Delivery
+    from chiplog.core.engine.shutdown import Delivery
     from chiplog.core.errors import ChiplogError
-    from chiplog.core.media import Histogram, Image, Matrix, Text
     from chiplog.core.run import Run
+    from chiplog.core.tracing.current_run import span, stopwatch
+    from chiplog.core.values.media import Histogram, Image, Matrix, Text
     from chiplog.metrics.moe import Router
-    from chiplog.runtime.routing import Routing
+    from chiplog.runtime.devices.moe_counter import Routing
+    from chiplog.sinks.adapters.backends import TrackerBackend
     from chiplog.sinks.registry import register_backend
-    from chiplog.sinks.wrappers import TrackerBackend
     from chiplog.store.reader import Stored
     from chiplog.version import VERSION as __version__
 
@@ -36,18 +36,18 @@ _WHERE = {
     "read": "assembly",
     "runs": "assembly",
     "ChiplogError": "core.errors",
-    "Text": "core.media",
-    "Histogram": "core.media",
-    "Matrix": "core.media",
-    "Image": "core.media",
+    "Text": "core.values.media",
+    "Histogram": "core.values.media",
+    "Matrix": "core.values.media",
+    "Image": "core.values.media",
     "Run": "core.run",
     "Router": "metrics.moe",
-    "Routing": "runtime.routing",
-    "span": "core.ambient",
-    "stopwatch": "core.ambient",
-    "Delivery": "core.ending",
+    "Routing": "runtime.devices.moe_counter",
+    "span": "core.tracing.current_run",
+    "stopwatch": "core.tracing.current_run",
+    "Delivery": "core.engine.shutdown",
     "Stored": "store.reader",
-    "TrackerBackend": "sinks.wrappers",
+    "TrackerBackend": "sinks.adapters.backends",
     "register_backend": "sinks.registry",
 }
 

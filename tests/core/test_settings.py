@@ -58,6 +58,26 @@ def test_a_mistake_names_the_key_the_value_and_the_choices(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [("last", "last"), (3, (3,)), ([3, 0, 3], (0, 3)), ("0, 3", (0, 3)), ("5", (5,)), ("all", "all")],
+)
+def test_ranks_are_a_word_or_numbers(said: object, means: object, tmp_path: Path) -> None:
+    """As an argument, and as far as a text can say it in the environment too."""
+    assert settings.load({"ranks": said}, {}, tmp_path).ranks == means
+    if isinstance(said, str):
+        assert settings.load({}, {"CHIPLOG_RANKS": said}, tmp_path).ranks == means
+    (tmp_path / "chiplog.toml").write_text(f"ranks = {said!r}\n")
+    assert settings.load({}, {}, tmp_path).ranks == means
+
+
+@pytest.mark.parametrize("said", [-1, True, 1.5, [], "", "0,x", [0, None], "main,3"])
+def test_other_ranks_are_a_mistake(said: object, tmp_path: Path) -> None:
+    """Which is said at the door."""
+    with pytest.raises(BadSetting, match="'main', 'all', 'last', or ranks"):
+        settings.load({"ranks": said}, {}, tmp_path)
+
+
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     """TOML that does not parse says which file."""
     (tmp_path / "chiplog.toml").write_text("project = ")

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from chiplog.demo.model import Adam, Batch, Model, batches, clip, read_corpus, split, windows
+from chiplog.demo.model import Adam, Model, TokenBatch, batches, clip, read_corpus, split, windows
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def test_the_gradient_is_that_of_the_loss(name):
     model = small(7)
     # The first weights of the last layer are near zero, where much of the gradient is too.
     model.weights["output"] *= 10
-    batch = Batch(rng.integers(0, 7, (6, 4)), rng.integers(0, 7, 6))
+    batch = TokenBatch(rng.integers(0, 7, (6, 4)), rng.integers(0, 7, 6))
     gradient = model.backward(model.forward(batch))
     weight, small_change = model.weights[name], 1e-6
     for at in np.ndindex(weight.shape):

@@ -16,10 +16,12 @@ import atheris
 
 with atheris.instrument_imports(include=["chiplog"]):
     import chiplog
-    from chiplog.commands import survey
     from chiplog.core import records
-    from chiplog.sinks import delivery, jsonl
-    from chiplog.store import layout, lines, parts
+    from chiplog.sinks import jsonl
+    from chiplog.sinks.delivery import cursor
+    from chiplog.store import layout
+    from chiplog.store.journal import cursors, lines
+    from chiplog.store.parts import compaction
     from chiplog.store.reader import Stored
 
 SEGMENT = layout.Segment(0, 1, 0)
@@ -61,9 +63,9 @@ def read_journal(content: bytes) -> None:
 
 def read_cursor(content: bytes) -> None:
     (RUN / layout.CURSORS / "sink.json").write_bytes(content)
-    survey.cursors(RUN)
+    cursors.cursors(RUN)
     try:
-        delivery.load(RUN / layout.CURSORS / "sink.json")
+        cursor.load(RUN / layout.CURSORS / "sink.json")
     except ValueError:
         pass  # what it says it raises
 
@@ -106,7 +108,7 @@ def real_run() -> Path:
 if __name__ == "__main__":
     RUN = real_run()
     JOURNAL = RUN / layout.JOURNAL / SEGMENT.filename
-    parts.compact(RUN, SEGMENT)
+    compaction.compact(RUN, SEGMENT)
     seeds(Path(sys.argv[1]))
     for path in (RUN / layout.PARTS).iterdir():
         path.unlink()

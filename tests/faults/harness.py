@@ -9,10 +9,12 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
+
+from tests.support.waiting import wait_for
 
 T = TypeVar("T")
 
@@ -50,7 +52,7 @@ while not os.path.exists("stop"):
 # The last words of a trainer whose loss is to be checked.
 COUNTED = """
 run.finish()
-print("given out", next(run._seq), file=sys.stderr, flush=True)
+print("given out", next(run._recorder.seq), file=sys.stderr, flush=True)
 """
 
 
@@ -146,12 +148,3 @@ def trainer(folder: Path, code: str, *words: str, **more: object) -> Iterator[Tr
         yield made
     finally:
         made.kill_tree()
-
-
-def wait_for(condition: Callable[[], T], timeout: float = 10, what: str = "") -> T:
-    """The first true value of a condition; fails after `timeout` seconds."""
-    deadline = time.monotonic() + timeout
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {timeout} s in vain{': ' + what if what else ''}"
-        time.sleep(0.01)
-    return value

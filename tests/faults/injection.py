@@ -25,7 +25,7 @@ NO_GIT = {"PATH": "/nowhere"}  # a start of git under strace would cost more tha
 # may look slow, and would be handed to the keeper; that is another test.
 TRAIN = (
     """
-from chiplog.store import journal
+from chiplog.store.journal import writer as journal
 
 durability, call, pause = sys.argv[3], sys.argv[4], int(sys.argv[5])
 journal.BEAT, journal.SLOW = 0.0, 1 << 60
@@ -41,11 +41,11 @@ def turn():
 
 def wait_for_turn():
     before, patience = turns, time.monotonic() + 10
-    run._keeper.wake()
+    run._background.wake()
     while turns == before and time.monotonic() < patience:
         time.sleep(0.0005)
 
-run._keeper.add(turn)
+run._background.add(turn)
 for n in range(120):
     if n == pause:
         ack(n)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .harness import wait_for
+from tests.support.waiting import wait_for
 
 MAKE = {"ext4": ("mkfs.ext4", "-q", "-F"), "xfs": ("mkfs.xfs", "-q", "-f")}
 # Without these the file system would write by itself what nobody has asked it to sync, or refuse a copy of itself.

@@ -12,12 +12,12 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chiplog.runtime import reduce
-from tests.runtime.nursery import Rank, results, start
+from chiplog.runtime.ranks import reduce
+from tests.runtime.ranks.nursery import Rank, results, start
+from tests.support.waiting import wait_for
 
 WORLD, VICTIM = 4, 3
 A_SECOND = 200  # steps
@@ -89,14 +89,6 @@ def acked(folder: Path, rank: int) -> int:
 
 def journal(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.glob("runs/p/*/journal/r00000-*.jsonl"))
-
-
-def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            raise SystemExit(f"waited {seconds:g} s in vain until {what}")
-        time.sleep(0.01)
 
 
 if __name__ == "__main__":

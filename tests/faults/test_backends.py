@@ -14,9 +14,10 @@ import pytest
 
 import chiplog
 from chiplog.core import records
-from chiplog.sinks import delivery
+from chiplog.sinks.delivery import courier
+from tests.support.waiting import wait_for
 
-from .harness import count, trainer, wait_for
+from .harness import count, trainer
 
 STEPS = count(200, 5_000)
 
@@ -120,8 +121,8 @@ class Good:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "POLL", 0.01)
-    monkeypatch.setattr(delivery, "BACK_OFF", (0.01, 0.05))
+    monkeypatch.setattr(courier, "POLL", 0.01)
+    monkeypatch.setattr(courier, "BACK_OFF", (0.01, 0.05))
 
 
 @pytest.mark.usefixtures("impatient")
@@ -307,3 +308,144 @@ def test_no_thread_of_a_lost_backend_stays(tmp_path: Path) -> None:
     began = time.monotonic()
     done = run.finish()
     assert "no licence" in done.missing["never"] and time.monotonic() - began < 10
+
+
+class Touchy(chiplog.TrackerBackend):
+    """A tracker backend that does not take what is in `refuses`."""
+
+    name = "touchy"
+    refuses: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.steps: list[Any] = []
+        self.finished = 0
+
+    def _take(self, what: str) -> None:
+        if what in self.refuses:
+            raise RuntimeError(f"no {what}")
+
+    def log(self, metrics: Any, step: Any = None, commit: bool = True) -> None:
+        if metrics["loss"] != metrics["loss"]:
+            self._take("nan")
+        self._take("rows")
+        self.steps.append(step)
+
+    def log_config(self, config: Any) -> None:
+        self._take("config")
+
+    def log_table(self, key: str, columns: Any, data: Any) -> None:
+        self._take("table")
+
+    def log_image(self, key: str, image_path: str, caption: str | None = None) -> None:
+        self._take("image")
+
+    def log_artifacts(self, artifacts: Any) -> None:
+        self._take("artifacts")
+
+    def finish(self) -> None:
+        self.finished += 1
+
+
+class TouchyScalars(Good):
+    """The same as a metrics logger, and as a metric writer of CLU."""
+
+    def log_scalar(self, event: str, value: float, **kwargs: Any) -> None:
+        if value != value:
+            raise ValueError("no nan")
+        self.steps.append(kwargs["step"])
+
+    write = None  # type: ignore[assignment]
+
+
+class TouchyWriter(Good):
+    def write_scalars(self, step: int, scalars: Mapping[str, float]) -> None:
+        TouchyScalars.log_scalar(self, "loss", scalars["loss"], step=step)  # type: ignore[arg-type]
+
+    write = None  # type: ignore[assignment]
+
+
+class TouchySink(Good):
+    def write(self, batch: Any) -> None:
+        if any(
+            record.metrics["loss"] != record.metrics["loss"] for record in batch if isinstance(record, records.Step)
+        ):
+            raise ValueError("no nan")
+        super().write(batch)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("what", ["nan", "config", "table", "image", "artifacts"])
+def test_one_call_that_raises_costs_nothing_but_itself(
+    what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is skipped, counted in `health`, at the end and by `chiplog show`; later rows and `finish` arrive."""
+    from chiplog.cli import main
+
+    touchy = Touchy()
+    touchy.refuses = (what,)
+    note = tmp_path / "note.txt"
+    note.write_text("hello")
+    run = chiplog.init("p", config={"lr": 0.1}, sinks=[touchy], dir=tmp_path, alerts=False)
+    run.log({"loss": 2.0}, step=0)
+    run.log({"loss": float("nan")}, step=1)
+    run.table("t", [{"a": 1}])
+    run.artifact(note)
+    run.log({"picture": chiplog.Image(b"\x89PNG\r\n\x1a\n")}, step=1)
+    for step in range(2, 8):
+        run.log({"loss": 2.0}, step=step)
+    expected = [step for step in range(8) if what != "nan" or step != 1]
+    wait_for(lambda: touchy.steps == expected, 20)
+    done = run.finish()
+    health = run.health()["sinks"]["touchy"]
+    assert touchy.finished == 1 and touchy.steps == expected
+    assert health["state"] == "closed" and health["skipped"] == 1 and health["last_error"] == f"RuntimeError: no {what}"
+    assert done.missing == {"touchy": f"1 call is not delivered (RuntimeError: no {what})"}
+    assert "'touchy' is not complete: 1 call is not delivered" in capfd.readouterr().err
+    main(["--dir", str(tmp_path), "show", run.id])
+    assert f"touchy  1 call skipped (RuntimeError: no {what})" in capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("kind", [TouchyScalars, TouchyWriter, TouchySink])
+def test_one_value_that_raises_costs_nothing_but_itself(kind: type[Good], tmp_path: Path) -> None:
+    """In each shape: a metrics logger, a metric writer and a sink of batches."""
+    backend = kind()
+    run = chiplog.init("p", sinks={"touchy": backend}, dir=tmp_path, alerts=False)
+    for step in range(20):
+        run.log({"loss": float("nan") if step in (0, 7, 8, 19) else 1.0}, step=step)
+    done = run.finish()
+    assert backend.steps == [step for step in range(20) if step not in (0, 7, 8, 19)] and backend.closed
+    assert run.health()["sinks"]["touchy"]["skipped"] == 4
+    assert "4 calls are not delivered (ValueError: no nan)" in done.missing["touchy"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_rows_that_wait_for_a_backend_all_arrive_when_it_is_back(tmp_path: Path) -> None:
+    """However many tries have failed; one that takes the config and tables meanwhile has not shown that it works."""
+    touchy = Touchy()
+    touchy.refuses = ("rows",)
+    run = chiplog.init("p", config={"lr": 0.1}, sinks=[touchy], dir=tmp_path, alerts=False)
+    for step in range(5_000):  # more than are held at once
+        run.log({"loss": 1.0}, step=step)
+        if step % 1000 == 0:
+            run.table("t", [{"a": 1}])
+    wait_for(lambda: run.health()["sinks"]["touchy"]["errors"] > 20, 60)
+    assert run.health()["sinks"]["touchy"]["skipped"] == 0
+    touchy.refuses = ()
+    assert run.finish()
+    assert touchy.steps == list(range(5_000)) and touchy.finished == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_backend_is_finished_whatever_happened(tmp_path: Path) -> None:
+    """When everything failed, and when nothing was logged; what it did not get is counted."""
+    touchy = Touchy()
+    touchy.refuses = ("rows", "config")
+    run = chiplog.init("p", config={"lr": 0.1}, sinks=[touchy], dir=tmp_path, alerts=False)
+    for step in range(3):
+        run.log({"loss": 1.0}, step=step)
+    done = run.finish(timeout=10)
+    assert touchy.finished == 1 and run.health()["sinks"]["touchy"]["state"] == "failing"
+    assert "4 calls are not delivered (RuntimeError: no " in done.missing["touchy"]
+    nothing = Touchy()
+    assert chiplog.init("p", sinks=[nothing], dir=tmp_path).finish() and nothing.finished == 1

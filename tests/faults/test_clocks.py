@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import chiplog
-from chiplog import assembly
-from chiplog.core.clock import Clock
+from chiplog.assembly import wiring
+from chiplog.core.clock import RunClock
+from tests.support.waiting import wait_for
 
 from . import reference
-from .harness import PATIENCE, count, trainer, wait_for
+from .harness import PATIENCE, count, trainer
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 
@@ -36,7 +37,7 @@ class Walls:
 def test_a_jump_of_the_wall_clock_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: int) -> None:
     """The wall clock is set back or forth while training: the records' times go on evenly, and the jump is a record."""
     walls = Walls()
-    monkeypatch.setattr(assembly, "Clock", lambda: Clock(wall=walls.now))
+    monkeypatch.setattr(wiring, "RunClock", lambda: RunClock(wall=walls.now))
     run = chiplog.init(project="faults", sinks="none", dir=tmp_path)
     for n in range(10):
         run.log({"i": n}, step=n)
@@ -60,7 +61,7 @@ def test_a_jump_of_the_wall_clock_is_data(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_clock_that_stands_still_keeps_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Order and completeness come from `seq` alone: with both clocks frozen, everything is there and in order."""
     monkeypatch.setattr(time, "monotonic_ns", lambda: 5)
-    monkeypatch.setattr(assembly, "Clock", lambda: Clock(wall=lambda: 10**18, mono=lambda: 5))
+    monkeypatch.setattr(wiring, "RunClock", lambda: RunClock(wall=lambda: 10**18, mono=lambda: 5))
     run = chiplog.init(project="faults", sinks="none", dir=tmp_path)
     for n in range(100):
         run.log({"i": n}, step=n)
@@ -72,7 +73,7 @@ def test_a_clock_that_stands_still_keeps_the_order(tmp_path: Path, monkeypatch: 
 def test_an_attempt_from_the_future_does_not_hide_a_newer_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first attempt ran under a clock ten years ahead: nothing is lost, and both attempts can be asked for."""
     with monkeypatch.context() as patched:
-        patched.setattr(assembly, "Clock", lambda: Clock(wall=lambda: time.time_ns() + YEARS))
+        patched.setattr(wiring, "RunClock", lambda: RunClock(wall=lambda: time.time_ns() + YEARS))
         with chiplog.init(project="faults", id="future", sinks="none", dir=tmp_path) as run:
             run.log({"i": 0}, step=0)
     with chiplog.init(project="faults", id="future", sinks="none", dir=tmp_path) as run:

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from tests.support.waiting import wait_for
 
 from . import reference
-from .harness import PATIENCE, Trainer, count, trainer, wait_for
+from .harness import PATIENCE, Trainer, count, trainer
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 

@@ -23,10 +23,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chiplog
-from chiplog.commands import survey
 from chiplog.core import records
-from chiplog.store import layout, parts
-from chiplog.store.lines import Scanner
+from chiplog.store import layout
+from chiplog.store.journal import cursors
+from chiplog.store.journal.lines import Scanner
+from chiplog.store.parts import compaction
+from chiplog.store.parts.format import KINDS
 
 from . import reference
 from .harness import PATIENCE, count
@@ -410,7 +412,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.event("gpu", id=0, power=350.5)
     run.finish()
     for segment in layout.segments(run.dir):
-        assert parts.compact(run.dir, segment)
+        assert compaction.compact(run.dir, segment)
     return run.dir
 
 
@@ -423,7 +425,7 @@ def answers(run: Path) -> list[Any]:
     return [points, events, stored.spans(), stored.summary, stored.config, stored.missing, stored.state]
 
 
-@pytest.mark.parametrize("kind", parts.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_flipped_bit_in_a_part_changes_no_answer(compacted: Path, tmp_path: Path, kind: str) -> None:
     """Parts are derived: where one is damaged or cut the journal is read instead, and every answer is the same."""
     run = tmp_path / "run"
@@ -465,7 +467,7 @@ def test_a_damaged_compressed_journal_gives_no_wrong_value(compacted: Path, tmp_
     shutil.copytree(compacted, run)
     known = {json.dumps(records.fields(record)) for record in chiplog.read(run).records()}
     [segment] = layout.segments(run)
-    assert parts.prune(run, segment)
+    assert compaction.prune(run, segment)
     shutil.rmtree(run / "parts")
     [path] = (run / "journal").glob("*.zst")
     whole = path.read_bytes()
@@ -514,4 +516,4 @@ def test_a_run_directory_of_rubbish_is_readable(tmp_path: Path) -> None:
     (run / "parts").mkdir()
     (run / "parts" / "r00000-a01-0000.points.parquet").write_bytes(b"PAR1 no")
     everything(run)
-    assert survey.cursors(run)[0].trouble
+    assert cursors.cursors(run)[0].trouble

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import pytest
 
 import chiplog
+from tests.support.waiting import wait_for
 
 from . import reference
-from .harness import wait_for
 
 SIZE = 500
 

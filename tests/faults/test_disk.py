@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from tests.support.waiting import wait_for
 
 from . import reference
-from .harness import COUNTED, FULL, PATIENCE, STEADY, Trainer, trainer, wait_for
+from .harness import COUNTED, FULL, PATIENCE, STEADY, Trainer, trainer
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 

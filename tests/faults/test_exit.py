@@ -11,9 +11,10 @@ from typing import NamedTuple
 import pytest
 
 import chiplog
+from tests.support.waiting import wait_for
 
 from . import reference
-from .harness import FULL, PATIENCE, count, trainer, wait_for
+from .harness import FULL, PATIENCE, count, trainer
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 

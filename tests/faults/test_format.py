@@ -14,7 +14,8 @@ import pytest
 
 import chiplog
 from chiplog.core import records
-from chiplog.store import layout, parts
+from chiplog.store import layout
+from chiplog.store.parts import compaction
 
 from . import reference
 
@@ -79,7 +80,7 @@ def test_the_columns_of_parts_are_on_the_page(run: Path) -> None:
     import pyarrow.parquet as pq
 
     [segment] = layout.segments(run)
-    parts.compact(run, segment)
+    compaction.compact(run, segment)
     for path in (run / "parts").iterdir():
         kind = path.name.split(".")[1]
         [row] = [line for line in PAGE.splitlines() if line.startswith(f"| `.{kind}.parquet`")]
@@ -121,7 +122,7 @@ def test_the_query_on_the_page_runs_over_many_runs(tmp_path: Path, monkeypatch: 
             for step in range(10):
                 made.log({"train/loss": 10.0 * n + step}, step=step / 2 if n == 2 else step)
         for segment in layout.segments(made.dir):
-            parts.compact(made.dir, segment)
+            compaction.compact(made.dir, segment)
     monkeypatch.chdir(tmp_path)
     [query] = blocks("sql")
     assert duckdb.sql(query).fetchall() == [(f"run-{n}", "train/loss", 10, 10.0 * n, 10.0 * n + 9) for n in range(3)]

@@ -12,7 +12,8 @@ import pytest
 
 import chiplog
 from chiplog.core import records
-from chiplog.store import layout, parts
+from chiplog.store import layout
+from chiplog.store.parts import compaction
 
 from . import reference
 
@@ -52,7 +53,7 @@ def test_every_release_says_the_same_without_its_parts_and_with_new_ones(release
     shutil.rmtree(run / "parts")
     assert json.loads(json.dumps(content(run))) == expected(release)
     for segment in layout.segments(run):
-        assert parts.compact(run, segment)
+        assert compaction.compact(run, segment)
     assert json.loads(json.dumps(content(run))) == expected(release)
 
 

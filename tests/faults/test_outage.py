@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -16,8 +15,10 @@ from typing import Any
 import pytest
 
 import chiplog
+from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
-from .harness import PATIENCE, count, wait_for
+from .harness import PATIENCE, count
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 
@@ -32,12 +33,13 @@ DELIVERER = """
 import http.client, json, resource, sys, time
 from pathlib import Path
 from chiplog.core.records import Step
-from chiplog.sinks.delivery import Clock, Courier, cursor_path, load
+from chiplog.sinks.delivery.courier import Courier, RetryClock
+from chiplog.sinks.delivery.cursor import cursor_path, load
 from chiplog.store.layout import Segment
 
 run, port, AWAY, PACE = Path(sys.argv[1]), *map(int, sys.argv[2:])
 
-class Hurried(Clock):
+class Hurried(RetryClock):
     '''Waiting takes no time, and is counted.'''
     ahead = 0.0
     def now(self):
@@ -111,8 +113,7 @@ def test_a_service_that_is_away_for_three_days_gets_everything(tmp_path: Path) -
     for step in range(RECORDS):
         run.log({"loss": step / 7}, step=step)
     run.finish()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     words = [sys.executable, "-c", DELIVERER, str(run.dir), *map(str, (port, AWAY, PACE))]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as deliverer:
         assert deliverer.stdout is not None

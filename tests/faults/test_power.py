@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from tests.support.waiting import wait_for
 
 from . import reference
-from .harness import PATIENCE, Trainer, count, trainer, wait_for
+from .harness import PATIENCE, Trainer, count, trainer
 from .mounts import Disk, disk
 
 pytestmark = pytest.mark.timeout(PATIENCE)
@@ -20,7 +21,7 @@ LOSS = 6.0  # s of records that a power cut may cost by default
 LOAD = 2.0  # s more on a machine that is busy with other tests
 
 # Small segments, so that the power also fails around the beginning of the next one.
-SMALL = "from chiplog.store import journal; journal.SEGMENT_BYTES = 20_000\n"
+SMALL = "from chiplog.store.journal import writer as journal; journal.SEGMENT_BYTES = 20_000\n"
 
 # When a record is acknowledged, a power cut must not take it.
 WAYS = {

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from tests.support.waiting import wait_for
 
 from . import reference
-from .harness import FULL, PATIENCE, STEADY, trainer, wait_for
+from .harness import FULL, PATIENCE, STEADY, trainer
 from .injection import NO_GIT, RECORDS, SEGMENTS, TRAIN, failing, injected, rows, segments, segments_of, strace
 
 pytestmark = pytest.mark.timeout(PATIENCE)
@@ -118,7 +119,7 @@ def test_a_process_without_descriptors_goes_on_in_the_old_segment(tmp_path: Path
     """All descriptors are taken: records go on, it is said once, and the next segment begins when one is free."""
     code = """
     import resource
-    from chiplog.store import journal
+    from chiplog.store.journal import writer as journal
 
     run = init()
     while not any(event.name == "environment" for event in chiplog.read(run.dir).records("event")):
@@ -134,14 +135,14 @@ def test_a_process_without_descriptors_goes_on_in_the_old_segment(tmp_path: Path
     journal.SEGMENT_BYTES = 1
     for n in range(50):
         run.log({"i": n}, step=n)
-        run._keeper.wake()
+        run._background.wake()
         time.sleep(0.002)
     assert run._journal.segment.number == before
     for fd in taken:
         os.close(fd)
     deadline = time.monotonic() + 30
     while run._journal.segment.number == before and time.monotonic() < deadline:
-        run._keeper.wake()
+        run._background.wake()
         time.sleep(0.002)
     run.log({"i": 50}, step=50)
     """
@@ -173,7 +174,7 @@ def test_a_disk_that_refuses_for_a_while_is_written_again(tmp_path: Path, error:
 
 # The first forty records, then the file `go` is waited for, then the others, while the keeper syncs all the time.
 IN_TWO = """
-from chiplog.store import journal
+from chiplog.store.journal import writer as journal
 
 journal.BEAT = 0.0
 run = init()
@@ -182,7 +183,7 @@ def log(n):
     run.log({"i": n}, step=n)
     took.append(time.monotonic() - before)
     ack(n)
-    run._keeper.wake()
+    run._background.wake()
     time.sleep(0.01)
 took = []
 for n in range(40):
@@ -214,7 +215,7 @@ def test_a_slow_disk_costs_one_slow_write(tmp_path: Path, call: str) -> None:
 
 
 KILLED_AT = """
-from chiplog.store import journal
+from chiplog.store.journal import writer as journal
 
 journal.SLOW = 1 << 60
 run = init()

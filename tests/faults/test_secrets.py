@@ -90,7 +90,7 @@ KEPT = {
 
 TRAIN = """
 import argparse, dataclasses
-from chiplog.sinks.console import Console
+from chiplog.sinks.console.sink import Console
 
 S, KEPT = {secrets!r}, {kept!r}
 

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import chiplog
+from tests.support.waiting import wait_for
 
-from .harness import Trainer, count, wait_for
+from .harness import Trainer, count
 from .ledger import Account, Ledger
 
 SECONDS = count(20, 3600)

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from tests.support.waiting import wait_for
 
 from . import reference
-from .harness import FULL, PATIENCE, Trainer, count, trainer, wait_for
+from .harness import FULL, PATIENCE, Trainer, count, trainer
 from .mounts import Passthrough, need, passthrough
 
 __all__ = ["passthrough"]  # a fixture
@@ -242,9 +243,9 @@ def test_a_run_ends_though_its_background_thread_is_held_up(tmp_path: Path) -> N
         return 1.0
 
     run = chiplog.init(project="faults", id="run", dir=tmp_path, sinks="none")
-    assert run._keeper is not None
-    run._keeper.add(hold)
-    run._keeper.wake()
+    assert run._background is not None
+    run._background.add(hold)
+    run._background.wake()
     assert held.wait(30)
     run.log({"i": 0})
     assert run.finish(timeout=20)
@@ -278,7 +279,7 @@ def test_a_stall_costs_one_slow_write_where_every_record_is_written_at_once(
 
 
 # How long `init` waits: the real times with CHIPLOG_FAULTS=full.
-SOON = "" if FULL else "from chiplog.store import disks; disks.REACH = (0.5, 3.0)\n"
+SOON = "" if FULL else "from chiplog.store.journal import file_systems as disks; disks.REACH = (0.5, 3.0)\n"
 
 
 def test_a_run_does_not_wait_for_ever_to_begin(passthrough: Passthrough, tmp_path: Path) -> None:
@@ -292,7 +293,7 @@ def test_a_run_does_not_wait_for_ever_to_begin(passthrough: Passthrough, tmp_pat
     passthrough.stop()
     with trainer(tmp_path, SIGNS + SOON + _plain(code), root=passthrough.path) as stalled:
         assert stalled.wait() == 0
-        assert "chiplog: waiting for the file system of" in stalled.said
+        assert "does not answer; waiting" in stalled.said
         assert "Unwritable the file system of" in stalled.said and "has not answered for" in stalled.said
 
 
@@ -301,7 +302,7 @@ def test_a_run_begins_when_the_disk_answers(passthrough: Passthrough, tmp_path: 
     code = "run = init()\nfor _ in range(100):\n    log()\n"
     passthrough.stop()
     with trainer(tmp_path, SIGNS + SOON + code, root=passthrough.path) as stalled:
-        wait_for(lambda: "waiting for the file system" in stalled.said, 30)
+        wait_for(lambda: "does not answer; waiting" in stalled.said, 30)
         passthrough.go_on()
         assert stalled.wait() == 0, stalled.said
         assert reference.series(behind(stalled, passthrough), "i") == list(range(100))

@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -29,8 +29,9 @@ from hypothesis import strategies as st
 import chiplog
 from chiplog.core import run as doors
 from chiplog.core.run import Run
-from chiplog.store import layout, parts
-from chiplog.views import export
+from chiplog.store import layout
+from chiplog.store.parts import compaction
+from chiplog.views.export import tables
 
 from . import reference
 from .harness import PATIENCE, count, trainer
@@ -304,7 +305,7 @@ def test_numbers_are_the_same_in_every_format(tmp_path: Path) -> None:
         check_csv(run.dir, some)
         check_exports(chiplog.read(run.dir), some, tmp_path)
         [segment] = layout.segments(run.dir)
-        assert parts.compact(run.dir, segment)
+        assert compaction.compact(run.dir, segment)
         check_points(pq.read_table(run.dir / "parts" / f"{segment.stem}.points.parquet"), some)
         shutil.rmtree(run.dir)
 
@@ -320,8 +321,18 @@ def check_json(run: Path, rows: list[dict[str, Any]]) -> None:
         assert all(same(reference.number(metrics[name]), value) for name, value in row.items())
 
 
+def beside(leads: Sequence[str], row: Mapping[str, Any], step: int) -> dict[str, Any]:
+    """A row by columns: a metric called as one that every row has is `step/value`, or left out where it is the step."""
+    return {
+        f"{name}/value" if name in leads else name: value
+        for name, value in row.items()
+        if name != "step" or value != step or "time" not in leads
+    }
+
+
 def check_csv(run: Path, rows: list[dict[str, Any]]) -> None:
     header, found = csv_rows(run / "files" / "metrics.csv")
+    rows = [beside(("step", "time"), row, step) for step, row in enumerate(rows)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     assert header == ["step", "time", *map(in_csv, names)]
     for step, (row, cells) in enumerate(zip(rows, found, strict=True)):
@@ -332,12 +343,14 @@ def check_csv(run: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def check_exports(stored: Any, rows: list[dict[str, Any]], folder: Path) -> None:
-    export.to_parquet(stored, folder / "export.parquet")
+    tables.to_parquet(stored, folder / "export.parquet")
     check_points(pq.read_table(folder / "export.parquet"), rows)
     with (folder / "export.csv").open("wb") as file:
-        export.to_csv(stored, file)
+        tables.to_csv(stored, file)
     header, found = csv_rows(folder / "export.csv")
     names = sorted({name for row in rows for name in row})
+    rows = [beside(("step",), row, step) for step, row in enumerate(rows)]
+    names = ["step/value" if name == "step" else name for name in names]
     assert header == ["step", *map(in_csv, names)]
     for row, cells in zip(rows, found, strict=True):
         values = {name: from_csv(cell) for name, cell in zip(names, cells[1:], strict=True) if cell}
@@ -376,9 +389,9 @@ def test_foreign_values_break_no_format(tmp_path: Path) -> None:
             assert csv_rows(run.dir / "files" / name)[1]
         stored = chiplog.read(run.dir)
         before = stored.to_arrow()
-        export.to_csv(stored, io.BytesIO())
+        tables.to_csv(stored, io.BytesIO())
         [segment] = layout.segments(run.dir)
-        assert parts.compact(run.dir, segment)
+        assert compaction.compact(run.dir, segment)
         after = chiplog.read(run.dir).to_arrow()
         by = [("name", "ascending"), ("time", "ascending")]
         columns = ["name", "step", "time", "exact", "rank", "attempt"]
@@ -552,7 +565,7 @@ def test_a_thousand_names_at_every_step(tmp_path: Path) -> None:
         assert np.array_equal(series.steps, np.arange(steps))
     seen = 0
     for segment in layout.segments(run):
-        assert parts.compact(run, segment)
+        assert compaction.compact(run, segment)
         table = pq.read_table(run / "parts" / f"{segment.stem}.points.parquet")
         names = np.array([int(name.rpartition("/")[2]) for name in table["name"].to_pylist()])
         assert np.array_equal(table["value"].to_numpy(), names + table["step"].to_numpy() / 2)

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from chiplog.metrics import flops, goodput, moe, rl, topology, waterfall
-from chiplog.metrics.alerts import Oddities
-from chiplog.metrics.limits import Limit, Throttled
-from chiplog.metrics.pace import Slowdown, Stall
+from chiplog.frontends.tunix.perf import topology
+from chiplog.metrics import flops, goodput, moe, rl, waterfall
+from chiplog.metrics.rules.limits import Limit, Throttled
+from chiplog.metrics.rules.outliers import Outliers
+from chiplog.metrics.rules.speed import Slowdown, Stall
+from chiplog.metrics.rules.trends import Trend
 from chiplog.metrics.throughput import Meter
-from chiplog.metrics.trends import Trend
 from tests.probes.stubs import H100, Nvml
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -53,8 +54,8 @@ def gpu() -> Iterable[str]:
 
 def rules() -> Iterable[str]:
     (limits,) = Limit.defaults()
-    every = (Oddities, Trend, Slowdown, Stall, Throttled)
-    found = {rule.name for rule in every} - {Oddities.name} | {"non-finite", "spike"}
+    every = (Outliers, Trend, Slowdown, Stall, Throttled)
+    found = {rule.name for rule in every} - {Outliers.name} | {"non-finite", "spike"}
     return found | limits.state().keys()
 
 

@@ -170,7 +170,7 @@ def test_experts_may_be_narrower_than_a_dense_layer() -> None:
 
 def test_a_config_that_lacks_something_is_refused() -> None:
     """With what it lacks, and how to give it."""
-    with pytest.raises(ValueError, match=r"no vocab \(as vocab_size, padded_vocab_size\)"):
+    with pytest.raises(ValueError, match=r"lacks vocab \(as vocab_size, padded_vocab_size\)"):
         flops.from_config({"n_layer": 1, "n_embd": 8, "n_head": 1, "block_size": 8})
 
 

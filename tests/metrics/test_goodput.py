@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chiplog.metrics.goodput import KINDS, Life, ledger
+from chiplog.metrics.goodput import KINDS, AttemptTime, ledger
 
 
-def life(start: float, end: float, first: float, steps: int, each: float = 1.0, **more) -> Life:
+def life(start: float, end: float, first: float, steps: int, each: float = 1.0, **more) -> AttemptTime:
     """An attempt whose steps follow each other from `first` on."""
     ends = first + each * np.arange(1, steps + 1)
     given = {"waits": np.zeros(steps), "counted": np.ones(steps, bool), "others": (), **more}
-    return Life(start, end, ends, np.full(steps, each), **given)
+    return AttemptTime(start, end, ends, np.full(steps, each), **given)
 
 
-def seconds(*lives: Life) -> dict[str, float]:
+def seconds(*lives: AttemptTime) -> dict[str, float]:
     found = ledger(lives)
     assert sum(found.seconds.values()) == pytest.approx(found.wall)
     return {kind: pytest.approx(spent) for kind, spent in found.seconds.items() if spent > 1e-9}
@@ -56,5 +56,5 @@ def test_spans_within_and_between_steps_are_spent_once() -> None:
 def test_a_run_without_steps_has_no_goodput() -> None:
     """All of it is idle; nothing divides by zero."""
     none = np.empty(0)
-    assert seconds(Life(0, 5, none, none, none, none.astype(bool))) == {"idle": 5}
+    assert seconds(AttemptTime(0, 5, none, none, none, none.astype(bool))) == {"idle": 5}
     assert ledger([]).goodput == 0.0 and set(ledger([]).seconds) == set(KINDS)

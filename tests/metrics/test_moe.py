@@ -45,7 +45,7 @@ def test_entropy_and_confidence_of_all_tokens():
     found = health([[2, 2, 2, 2]], probs)
     assert found["router_entropy"] == pytest.approx(0.5)
     assert found["router_confidence"] == pytest.approx(0.625)
-    assert found["aux_loss"] == pytest.approx(1.0)
+    assert found["aux_loss"] == pytest.approx(0.01)
     assert health([2, 2, 2, 2], probs[0]) == found
 
 
@@ -59,7 +59,7 @@ def test_layers_without_tokens_do_not_count():
     """A layer that routed nothing is left out of the means, and its experts are dead; no tokens at all say nothing."""
     found = health([[4, 4], [0, 0]], [[0.5, 0.5], [0.5, 0.5]])
     assert found["load_imbalance"] == 1.0 and found["expert_utilization"] == 1.0
-    assert found["aux_loss"] == pytest.approx(1.0)
+    assert found["aux_loss"] == pytest.approx(0.01)
     assert found["dead_experts"] == 2
     assert health([[0, 0]]) == {}
 
@@ -88,6 +88,22 @@ def test_the_table_of_healthy_ranges(name, low, high, bad, means):
     limit = HEALTHY[name].warn_above or HEALTHY[name].warn_below
     assert verdict(name, limit) == "watch"
     assert HEALTHY[name].means == means
+
+
+@pytest.mark.parametrize(("layers", "experts"), [(1, 2), (3, 8), (24, 8), (48, 128)])
+def test_a_balanced_router_is_healthy(layers, experts):
+    """In everything that the table judges, however large the model is."""
+    even = numpy.full((layers, experts), 1 / experts)
+    found = Router(64 * even, even, z=[math.log(experts) ** 2] * layers).health()
+    assert {name: verdict(name, found[name]) for name in HEALTHY} == dict.fromkeys(HEALTHY, "healthy")
+
+
+def test_a_collapsed_router_of_many_experts_is_not():
+    """One expert of 128 has everything, and the logits are ten times as large."""
+    counts, probs = numpy.zeros((48, 128)), numpy.zeros((48, 128))
+    counts[:, 0], probs[:, 0] = 64, 1.0
+    found = Router(counts, probs, z=[(10.01 * math.log(128)) ** 2] * 48).health()
+    assert {name: verdict(name, found[name]) for name in HEALTHY} == dict.fromkeys(HEALTHY, "warning")
 
 
 def test_what_is_worth_an_alert():

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from chiplog.metrics import rl
-from chiplog.metrics.buffer import Buffer
-from chiplog.metrics.history import History
-from chiplog.metrics.reducing import Texts, reduce
-from chiplog.metrics.weighted import WeightedMetric, global_weighted_mean, mean_of_means
+from chiplog.metrics.reducers import Texts, reduce
+from chiplog.metrics.step_buffer import Buffer
+from chiplog.metrics.value_history import ValueHistory
+from chiplog.metrics.weighted_means import WeightedMetric, global_weighted_mean, mean_of_means
 
 
 def reduced(metrics: Any) -> dict[str, float]:
@@ -296,7 +296,7 @@ def test_threads_may_add_at_once() -> None:
 
 def test_a_history_has_its_means() -> None:
     """A1, A2: the arithmetic one, and the geometric one of perplexities."""
-    history = History(lambda _: False)
+    history = ValueHistory(lambda _: False)
     for value in (10, np.float32(1000)):
         history.append(value)
     assert history.mean() == 505.0 and history.geometric_mean() == pytest.approx(100)
@@ -306,7 +306,7 @@ def test_a_history_has_its_means() -> None:
 
 def test_a_mean_costs_only_what_is_new() -> None:
     """Asking after every value of a long run is no matter."""
-    history = History(lambda _: False)
+    history = ValueHistory(lambda _: False)
     for number in range(20_000):
         history.append(float(number))
         assert history.mean() == number / 2
@@ -315,7 +315,7 @@ def test_a_mean_costs_only_what_is_new() -> None:
 def test_a_history_waits_for_a_device_only_when_asked() -> None:
     """And then has the value in its place."""
     away = [True]
-    history = History(lambda value: away[0] and isinstance(value, np.ndarray))
+    history = ValueHistory(lambda value: away[0] and isinstance(value, np.ndarray))
     history.append(np.array(2.0))
     history.append(1.0)
     assert len(history) == 2
@@ -324,7 +324,7 @@ def test_a_history_waits_for_a_device_only_when_asked() -> None:
 
 def test_what_is_no_number_is_no_history() -> None:
     """It is said, and nothing is appended."""
-    history = History(lambda _: False)
-    with pytest.raises(TypeError, match="is no number"):
+    history = ValueHistory(lambda _: False)
+    with pytest.raises(TypeError, match="is not a number"):
         history.append("a")
     assert len(history) == 0 and math.isnan(history.mean())

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import chiplog
-from chiplog.metrics.smoothing import Averages, Smoothing
+from chiplog.metrics.smoothing import Averages, Smoothing, exponential_mean
 
 
 def test_the_average_is_unbiased_from_the_first_value_on() -> None:
@@ -23,6 +23,20 @@ def test_nan_changes_nothing_and_other_names_stay() -> None:
     stage({"loss": 1.0}, 0)
     assert "smoothed/loss" not in stage({"loss": float("nan"), "lr": 1.0}, 1)
     assert stage({"loss": 1.0}, 2)["smoothed/loss"] == pytest.approx(1.0)
+
+
+def test_a_curve_is_smoothed_like_its_values() -> None:
+    """NaN leaves a gap, and the largest doubles are no problem."""
+    averages = Averages(0.9)
+    values = [3.0, 1.0, 2.5, -4.0]
+    assert exponential_mean(values, 0.9) == pytest.approx([averages.add("x", value) for value in values])
+    assert exponential_mean([1.0, float("nan"), 1.0], 0.5) == pytest.approx([1.0, float("nan"), 1.0], nan_ok=True)
+    assert exponential_mean([1.7e308] * 50, 0.99)[-1] == pytest.approx(1.7e308)
+
+
+def test_every_loss_is_smoothed_by_whatever_name() -> None:
+    row = {"train_loss": 1.0, "Loss/val": 2.0, "loss_scale": 3.0}
+    assert Smoothing(0.5)(row, 0) == {**row, "smoothed/train_loss": 1.0, "smoothed/Loss/val": 2.0}
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.0, 2.0])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from chiplog.metrics.timing import StepTimes, common, gaps, length, quantile, times, union
-from chiplog.store.spans import Span, Spans
+from chiplog.store.spans.span import Span
+from tests.store.spans.building import spans_of
 
 S = 10**9
 
@@ -18,7 +19,7 @@ def span(number: int, name: str, begin: float, end: float, parent: int = 0, lane
 
 
 # A step of 10 s: data, then forward whose device part waits for nothing, then a wait for the device.
-STEP = Spans(
+STEP = spans_of(
     [
         span(1, "step", 0, 10),
         span(2, "data", 0, 2, 1),
@@ -59,14 +60,14 @@ def test_own_time_is_what_nothing_inside_accounts_for() -> None:
 def test_idle_overlap_and_wait() -> None:
     """Idle between spans of a timeline; both busy; given to a device and not taken up."""
     assert STEP.device().idle() == {"gpu0": 0.0}
-    assert Spans([span(1, "a", 0, 1), span(2, "b", 3, 4), span(3, "c", 3.5, 6)]).idle() == {"main": 2.0}
+    assert spans_of([span(1, "a", 0, 1), span(2, "b", 3, 4), span(3, "c", 3.5, 6)]).idle() == {"main": 2.0}
     assert STEP.overlap() == 6.5
     assert STEP.device().wait() == pytest.approx(0.5 + 3)
 
 
 def test_a_table_has_counts_and_quantiles_by_step() -> None:
     """Or over all steps."""
-    spans = Spans([span(n, "a", n, n + d, step=n // 2) for n, d in enumerate((0.1, 0.2, 0.3, 0.5))])
+    spans = spans_of([span(n, "a", n, n + d, step=n // 2) for n, d in enumerate((0.1, 0.2, 0.3, 0.5))])
     first, second = spans.table()
     assert (first.step, first.count, second.step) == (0, 2, 1)
     assert first.total == pytest.approx(0.3) and first.p50 == pytest.approx(0.15)

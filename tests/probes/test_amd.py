@@ -121,7 +121,7 @@ def test_what_is_not_supported_is_absent(amd, capsys):
     assert Amd().sample() == [{"id": 0, "gpu_util": 50}, {"id": 1, "gpu_util": 50}]
     amd.reset()
     assert Amd().sample() == []
-    assert "GPU 0 answers no question" in capsys.readouterr().err
+    assert "GPU 0 does not answer" in capsys.readouterr().err
 
 
 def test_the_model(full):

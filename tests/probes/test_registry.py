@@ -10,13 +10,7 @@ from chiplog.core.protocols import Probe
 from chiplog.probes import registry
 from chiplog.probes.counters import Rates
 from chiplog.probes.sampler import Sampler
-
-
-def wait_for(condition, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
+from tests.support.waiting import wait_for
 
 
 class Counting:
@@ -108,7 +102,7 @@ def test_a_probe_that_fails_is_tried_again(capsys):
         ("count", {"id": 0, "asked": 2}),
         ("count", {"id": 0, "asked": 4}),
     ]
-    assert capsys.readouterr().err.count("probe 'count' fails and is tried again: OSError: odd") == 1
+    assert capsys.readouterr().err.count("probe 'count' failed and will be tried again: OSError: odd") == 1
 
 
 def test_rates_need_two_looks_and_time_between():

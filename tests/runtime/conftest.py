@@ -26,7 +26,15 @@ SCENARIOS = [
         "uneven",
     ),
     *("not_finite", "straggler", "fallback", "alone", "forks", "restarted", "early", "stopped_synchronously"),
-    *("evaluations", "routers", "started_again", "several_calls", "own_rows", "closed_under_way"),
+    *(
+        "evaluations",
+        "routers",
+        "started_again",
+        "several_calls",
+        "own_rows",
+        "closed_under_way",
+        "one_after_the_other",
+    ),
 ]
 
 
@@ -50,7 +58,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "results.json").exists():
             subprocess.run(
-                [sys.executable, "-m", "tests.runtime.nursery", str(folder), *SCENARIOS],
+                [sys.executable, "-m", "tests.runtime.ranks.nursery", str(folder), *SCENARIOS],
                 cwd=ROOT,
                 env={key: value for key, value in os.environ.items() if not key.startswith("CHIPLOG_")},
                 check=True,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.sinks.mlflow_server import Server, shared
+from tests.sinks.mlflow.server import Server, shared
 
 MODULE = '''
 import atexit, json, os, tempfile, time
@@ -25,9 +25,10 @@ class Boat:
 
     commits = True
 
-    def __init__(self, path, secret=""):
+    def __init__(self, path, secret="", url=None):
         self.path = Path(path)
         self.secret = secret
+        self.url = url
 
     def write(self, batch):
         weather = self.path.with_name("weather")
@@ -59,10 +60,10 @@ class Boat:
         pass
 
 
-def open_sink(identity, environ, path="", secret=""):
+def open_sink(identity, environ, path="", secret="", url=None):
     if path == "broken":
         raise RuntimeError("no such harbour")
-    return Boat(path, secret)
+    return Boat(path, secret, url)
 '''
 
 

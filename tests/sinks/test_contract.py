@@ -15,14 +15,15 @@ from chiplog.core.records import Console, Record
 from chiplog.sinks import registry
 from tests.perfetto.processor import ask
 from tests.sinks.conftest import png
-from tests.sinks.mlflow_server import Server
-from tests.sinks.test_aim_sink import points as aim_points
-from tests.sinks.test_aim_sink import runs as aim_runs
-from tests.sinks.test_otel_sink import Endpoint
-from tests.sinks.test_prometheus_sink import free_port, get, server
-from tests.sinks.test_tensorboard_sink import points as tensorboard_points
-from tests.sinks.test_trackio_sink import rows as trackio_rows
-from tests.sinks.test_wandb_sink import offline_rows
+from tests.sinks.mlflow.server import Server
+from tests.sinks.tensorboard.test_sink import points as tensorboard_points
+from tests.sinks.test_aim import points as aim_points
+from tests.sinks.test_aim import runs as aim_runs
+from tests.sinks.test_otel import Endpoint
+from tests.sinks.test_prometheus import get, server
+from tests.sinks.test_trackio import rows as trackio_rows
+from tests.sinks.wandb.test_sink import offline_rows
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.timeout(300)
 

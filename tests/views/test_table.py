@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from chiplog.views import units
-from chiplog.views.table import Cell, columns, cut, pairs, table, wrap
+from chiplog.core.display import columns, cut
+from chiplog.views.table import Cell, pairs, table
 
 
 def test_columns_are_aligned() -> None:
@@ -55,42 +53,3 @@ def test_pairs_wrap_below_their_text() -> None:
         "     five six",
         "bcd  x",
     ]
-
-
-def test_a_word_without_spaces_is_broken() -> None:
-    """Nothing is lost where there is no space to break at."""
-    assert wrap("abcdefgh", 3) == ["abc", "def", "gh"]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(2.34567, "2.346"), (16384, "16.38k"), (999, "999"), (3e-5, "3e-05"), (1.5e9, "1.5G"), (float("nan"), "nan"),
-     (-2_000_000, "-2M"), (2**4000, "inf"), (True, "True"), (0.0, "0")],
-)  # fmt: skip
-def test_numbers_in_four_digits(value: float, text: str) -> None:
-    """Values are short and tell what matters."""
-    assert units.number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.0712, "71ms"),
-        (4.21, "4.2s"),
-        (59.7, "1m00s"),
-        (125, "2m05s"),
-        (8100, "2h15m"),
-        (3 * 86400 + 4 * 3600, "3d04h"),
-    ],
-)
-def test_durations_in_two_units(seconds: float, text: str) -> None:
-    """Durations read as people say them."""
-    assert units.duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("amount", "text"), [(0, "0 B"), (1023, "1023 B"), (3_565_158, "3.4 MiB"), (2**60, "1024.0 PiB")]
-)
-def test_bytes_in_one_unit(amount: int, text: str) -> None:
-    """Sizes are in powers of 1024."""
-    assert units.size(amount) == text

@@ -1,1 +1,1 @@
-"""The verbs of the command line, one a file, each a function `run(args)` that returns the exit code."""
+"""The verbs of the command line, one per file; each is a function `run(args)` that returns the exit code."""

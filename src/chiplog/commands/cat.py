@@ -8,14 +8,14 @@ from argparse import Namespace
 from chiplog.core import records
 from chiplog.core.errors import BadSetting
 from chiplog.sinks.jsonl import line
-from chiplog.store import index
 from chiplog.store.reader import Stored
+from chiplog.store.runs import find
 
-BATCH = 512  # lines to a write
+BATCH = 512  # lines per write
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(index.find(args.run, args.root))
+    stored = Stored(find.find(args.run, args.root))
     out = sys.stdout.buffer
     waiting: list[bytes] = []
     found = False

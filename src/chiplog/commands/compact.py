@@ -6,45 +6,49 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from chiplog.core import notes
-from chiplog.sinks.lease import Lease
-from chiplog.store import index, layout, parts, state
-from chiplog.store.cursors import Cursor, cursors
+from chiplog.core import display, messages
+from chiplog.sinks.delivery.lease import Lease
+from chiplog.store import layout
+from chiplog.store.journal.cursors import SinkStatus, cursors
 from chiplog.store.layout import Segment
-from chiplog.views import units
+from chiplog.store.parts import compaction
+from chiplog.store.parts.part import load
+from chiplog.store.runs import find, state
 
-OVER = ("finished", "failed", "interrupted", "killed")  # a lost attempt may be alive where we cannot see it
+OVER = ("finished", "failed", "interrupted", "killed")  # a lost attempt may still run on another machine
 
 
 def run(args: Namespace) -> int:
-    chosen = [index.find(which, args.root) for which in args.runs] or list(layout.find_runs(args.root))
+    chosen = [find.find(which, args.root) for which in args.runs] or list(layout.find_runs(args.root))
     code, done = 0, 0
     for path in chosen:
         for segment in _alone(path, args.quiet):
             try:
                 lines = [*_compact(path, segment), *(_prune(path, segment) if args.prune else ())]
             except OSError as error:
-                notes.say(f"{path / layout.JOURNAL / segment.filename}: {error.strerror or error}")
+                messages.say(f"{path / layout.JOURNAL / segment.filename}: {error.strerror or error}")
                 code = 2
                 continue
             done += len(lines)
             if not args.quiet:
                 for line in lines:
-                    print(notes.clean(f"{path.parent.name}/{path.name}  {segment.stem}  {line}"), flush=True)
+                    print(messages.clean(f"{path.parent.name}/{path.name}  {segment.stem}  {line}"), flush=True)
     if not done and not code and not args.quiet:
-        print(f"nothing to compact in {units.count(len(chosen))} runs under {args.root}")
+        print(f"nothing to compact in {display.count(len(chosen))} runs under {args.root}")
     return code
 
 
 def _alone(path: Path, quiet: bool) -> Iterator[Segment]:
-    """The closed segments of a run, also those that are closed meanwhile; none where another process is at it, so that
-    a run that is resumed many times is compacted once at a time."""
+    """The closed segments of a run, including those that close meanwhile.
+
+    None if another process is compacting the run: one process at a time, however often the run is resumed.
+    """
     if not closed(path):
         return
     lease = Lease(path / layout.PARTS / "compact.lease")
     if not lease.hold():
         if not quiet:
-            notes.say(f"another process compacts {path.parent.name}/{path.name} just now")
+            messages.say(f"another process is compacting {path.parent.name}/{path.name}")
         return
     try:
         done: set[Segment] = set()
@@ -58,7 +62,7 @@ def _alone(path: Path, quiet: bool) -> Iterator[Segment]:
 
 
 def closed(path: Path) -> list[Segment]:
-    """The segments nobody writes to any more: a later one has begun, or the attempt does not run."""
+    """The segments that no longer grow: a later one exists, or the attempt has ended."""
     segments = layout.segments(path)
     running = {(one.rank, one.attempt) for one in state.attempts(path) if one.state == "running"}
     newest = {(segment.rank, segment.attempt): segment for segment in segments}
@@ -71,7 +75,7 @@ def closed(path: Path) -> list[Segment]:
 
 def _compact(path: Path, segment: Segment) -> Iterator[str]:
     file = path / layout.JOURNAL / segment.filename
-    if parts.compact(path, segment):
+    if compaction.compact(path, segment):
         after = sum(part.stat().st_size for part in (path / layout.PARTS).glob(f"{segment.stem}.*.parquet"))
         yield _sizes(file.stat().st_size, after)
 
@@ -83,28 +87,28 @@ def _prune(path: Path, segment: Segment) -> Iterator[str]:
     before = file.stat().st_size
     if (reason := kept(path, segment, before)) is not None:
         yield f"journal kept: {reason}"
-    elif parts.prune(path, segment):
+    elif compaction.prune(path, segment):
         yield f"journal {_sizes(before, file.with_name(f'{file.name}.zst').stat().st_size)}"
 
 
 def kept(path: Path, segment: Segment, size: int) -> str | None:
-    """Why a segment must stay as it is; None when it need not."""
+    """Why a segment must stay as it is; None if it may be compressed."""
     states = {(one.rank, one.attempt): one.state for one in state.attempts(path)}
     if (doing := states.get((segment.rank, segment.attempt), "lost")) not in OVER:
         return f"its attempt is {doing}"
-    part = parts.load(path, segment)
+    part = load(path, segment)
     if part is None:
         return "its part cannot be read"
     if part.about.covers != size:
-        return f"its part covers {units.count(part.about.covers)} of {units.count(size)} bytes"
+        return f"its part covers {display.count(part.about.covers)} of {display.count(size)} bytes"
     waiting = [cursor for cursor in cursors(path) if cursor.needs(segment, size)]
     return f"not yet delivered to {_names(waiting)}" if waiting else None
 
 
-def _names(waiting: list[Cursor]) -> str:
+def _names(waiting: list[SinkStatus]) -> str:
     return ", ".join(cursor.name for cursor in waiting)
 
 
 def _sizes(before: int, after: int) -> str:
     ratio = f"{before / after:.1f}x smaller" if before >= after > 0 else f"{after / max(1, before):.1f}x larger"
-    return f"{units.size(before)} -> {units.size(after)}  {ratio}"
+    return f"{display.size(before)} -> {display.size(after)}  {ratio}"

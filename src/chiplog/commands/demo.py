@@ -8,15 +8,15 @@ import sys
 from argparse import Namespace
 
 from chiplog.core.errors import BadSetting
-from chiplog.sinks.console import Console
+from chiplog.sinks.console.sink import Console
 
-RATE = 2.0  # lines a second, so that a person can follow
+RATE = 2.0  # lines per second, slow enough to read
 
 
 def run(args: Namespace) -> int:
     if not 0 < args.seconds < float("inf"):
-        raise BadSetting(f"--seconds {args.seconds:g}: give a number of seconds above zero")
-    # Threads that share out matrices as small as these only wait for each other; numpy reads this when it is loaded.
+        raise BadSetting(f"--seconds {args.seconds:g}: must be more than 0 seconds")
+    # Matrices this small are slower with several threads; numpy reads this when it is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from chiplog.demo.train import demo
 
@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
 
 
 def _command() -> str:
-    """How to call us again: by name where the shell knows it, otherwise as it was done just now."""
+    """The command to run chiplog again: its name if the shell finds it, otherwise as it was called."""
     if shutil.which("chiplog"):
         return "chiplog"
     return "python -m chiplog" if sys.argv[0].endswith("__main__.py") else sys.argv[0]

@@ -1,4 +1,4 @@
-"""`chiplog export`: a run as CSV, Parquet or JSON; or as datasets, one file for each group of metrics."""
+"""`chiplog export`: a run as CSV, Parquet or JSON, or as datasets, one file per group of metrics."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+from chiplog.core import display
 from chiplog.core.errors import BadSetting, ChiplogError
-from chiplog.store import index
 from chiplog.store.reader import Stored
-from chiplog.views import export, units
+from chiplog.store.runs import find
+from chiplog.views.export import tables
 
 PATIENCE = 0.5  # s before progress is shown
 DATASETS = ("h5", "nc")
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(index.find(args.run, args.root))
+    stored = Stored(find.find(args.run, args.root))
     if args.to in DATASETS:
         _datasets(stored, args.to, Path(args.output or stored.path.name))
         return 0
@@ -34,39 +35,39 @@ def run(args: Namespace) -> int:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
-    print(f"{path}  {units.size(path.stat().st_size)}")
+    print(f"{path}  {display.size(path.stat().st_size)}")
     return 0
 
 
 def _datasets(stored: Stored, to: str, folder: Path) -> None:
-    from chiplog.views.finalize import finalize
+    from chiplog.views.report.write import finalize
 
-    ending = finalize(stored, folder, stages=["data"], formats=[to])
+    ending = finalize(stored, folder, stages=["data"], formats=[to], events=True)
     for path in ending.made:
-        print(f"{path}  {units.size(path.stat().st_size)}")
+        print(f"{path}  {display.size(path.stat().st_size)}")
     if ending.trouble:
-        raise ChiplogError("not all could be written")
+        raise ChiplogError("some datasets could not be written")
 
 
 def _to_stdout(stored: Stored, to: str) -> None:
     if to == "parquet":
-        raise BadSetting("Parquet cannot be written to a pipe: give a file with -o PATH")
-    writer = export.to_csv if to == "csv" else export.to_json
+        raise BadSetting("Parquet cannot be written to a pipe: name a file with -o PATH")
+    writer = tables.to_csv if to == "csv" else tables.to_json
     writer(stored, sys.stdout.buffer)
     sys.stdout.buffer.flush()
 
 
 def _write(stored: Stored, to: str, path: Path) -> None:
     if to == "parquet":
-        export.to_parquet(stored, path)
+        tables.to_parquet(stored, path)
         return
-    writer = export.to_csv if to == "csv" else export.to_json
+    writer = tables.to_csv if to == "csv" else tables.to_json
     with path.open("wb") as out, _Progress() as progress:
         writer(stored, out, progress.show)
 
 
 class _Progress:
-    """A percentage on a terminal, for work that takes long."""
+    """Show a percentage on a terminal if the export takes long."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

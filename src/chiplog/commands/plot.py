@@ -7,27 +7,28 @@ from argparse import Namespace
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from chiplog.core import notes
+from chiplog.core import messages
 from chiplog.core.errors import ChiplogError
-from chiplog.store import index
+from chiplog.metrics.catalog import is_loss
 from chiplog.store.reader import Stored
-from chiplog.views.abscissa import over
-from chiplog.views.terminal import Curve, line_plot
+from chiplog.store.runs import find
+from chiplog.views.charts.text_plot import Curve, line_plot
+from chiplog.views.x_axis import over
 
 MOST = 12  # curves
 
 
 class UnknownSeries(ChiplogError, KeyError):
-    """A name that no series has."""
+    """No series has this name."""
 
     __str__ = Exception.__str__
 
 
 def run(args: Namespace) -> int:
-    runs = [Stored(index.find(which.strip(), args.root)) for which in args.run.split(",") if which.strip()]
+    runs = [Stored(find.find(which.strip(), args.root)) for which in args.run.split(",") if which.strip()]
     curves = [curve for stored in runs for curve in _curves(stored, args.names, several=len(runs) > 1, x=args.x)]
     if len(curves) > MOST:
-        notes.say(f"{len(curves)} series match; the first {MOST} are drawn")
+        messages.say(f"{len(curves)} series match; the first {MOST} are drawn")
     screen = args.screen
     print(
         line_plot(
@@ -47,7 +48,7 @@ def run(args: Namespace) -> int:
 
 
 def match(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The names that are meant, each once; a pattern without an answer is an error with the nearest names."""
+    """The matching names, each once; a pattern without a match is an error that lists similar names."""
     found: dict[str, None] = {}
     for pattern in patterns:
         matching = [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
@@ -62,11 +63,11 @@ def _curves(stored: Stored, patterns: Sequence[str], *, several: bool, x: str) -
     wanted = match(patterns, names) if patterns else _losses(stored, names)
     label = f"{stored.name}: " if several else ""
     series = [stored.series(name) for name in wanted]
-    return [(f"{label}{one.name}", over(stored, one, x).values, one.values) for one in series]
+    return [(f"{label}{one.name}", over(stored, one, x), one.values) for one in series]
 
 
 def _losses(stored: Stored, names: Sequence[str]) -> list[str]:
-    losses = [name for name in names if name.rpartition("/")[2].endswith("loss")]
+    losses = list(filter(is_loss, names))
     if not losses:
         raise UnknownSeries(f"run {stored.id} has no loss; name a series: {_some(names) or 'it has none'}")
     return losses

@@ -1,4 +1,4 @@
-"""`python -m chiplog.commands.relay ORDERS`: the process beside the training; started by `init`, not by people."""
+"""`python -m chiplog.commands.relay ORDERS`: the process that delivers to services; started by `init`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,31 @@ import os
 import sys
 from pathlib import Path
 
-from chiplog.commands import apart
+import msgspec
+
+from chiplog.commands import side_process
+from chiplog.core.engine.attachments import make_private
+from chiplog.sinks.delivery.relay import Orders, serve
 from chiplog.sinks.registry import QUIET
-from chiplog.sinks.relay import serve
+from chiplog.store import layout
+
+INSIDE = {
+    "wandb",
+    "otel",
+    "prometheus",
+}  # write no files, or only in the run directory; others write where the user says
+
+
+def main(path: Path) -> None:
+    services = set(msgspec.json.decode(path.read_bytes(), type=Orders).services)
+    if services <= INSIDE and not os.environ.get("WANDB_DIR"):
+        os.umask(0o077)  # files that the packages of services write in the run directory are private too
+    os.environ.update({**QUIET, **os.environ})
+    side_process.begin()
+    serve(path, dict(os.environ))
+    make_private(path.parents[1] / layout.FILES)  # even if it was created under the user's umask
+    side_process.end(0)
+
 
 if __name__ == "__main__":
-    os.umask(0o077)  # what the packages of services put into the run's directory is private too
-    os.environ.update({**QUIET, **os.environ})
-    apart.begin()
-    serve(Path(sys.argv[1]), dict(os.environ))
-    apart.end(0)
+    main(Path(sys.argv[1]))

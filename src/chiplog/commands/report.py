@@ -1,20 +1,20 @@
-"""`chiplog report`: the end of a run, now or long after: data, plots and report in one place."""
+"""`chiplog report`: datasets, plots and a report of a run, in one directory."""
 
 from __future__ import annotations
 
 import sys
 from argparse import Namespace
 
-from chiplog.core.notes import clean
-from chiplog.store import index
+from chiplog.core import display
+from chiplog.core.messages import clean
 from chiplog.store.reader import Stored
-from chiplog.views import units
-from chiplog.views.finalize import STAGES, finalize
-from chiplog.views.textplots import Look
+from chiplog.store.runs import find
+from chiplog.views.charts.text_plot_files import Look
+from chiplog.views.report.write import STAGES, finalize
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(index.find(args.run, args.root))
+    stored = Stored(find.find(args.run, args.root))
     screen = args.screen
     ending = finalize(
         stored,
@@ -28,8 +28,8 @@ def run(args: Namespace) -> int:
     )
     for path in ending.made:
         if path.name.startswith("report.") or args.verbose or path.parent == (args.output or stored.path / "files"):
-            print(f"{clean(str(path))}  {units.size(path.stat().st_size)}")
+            print(f"{clean(str(path))}  {display.size(path.stat().st_size)}")
     pictures = sum(path.suffix in (".png", ".svg") for path in ending.made)
     texts = sum(path.suffix == ".txt" for path in ending.made)
-    print(f"{len(ending.made):,} files, of them {pictures:,} pictures and {texts:,} text plots")
+    print(f"{len(ending.made):,} files, including {pictures:,} pictures and {texts:,} text plots")
     return 1 if ending.trouble else 0

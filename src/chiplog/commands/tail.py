@@ -1,4 +1,4 @@
-"""`chiplog tail`: a run as it is written, in the lines of the console."""
+"""`chiplog tail`: follow a run, in the format of the console sink."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from chiplog.core import records
-from chiplog.core.notes import clean
+from chiplog.core.messages import clean
 from chiplog.core.records import AnyRecord
-from chiplog.sinks.console import RATE, Console
-from chiplog.store import index, layout, manifest
-from chiplog.store.lines import Scanner
+from chiplog.sinks.console.sink import RATE, Console
+from chiplog.store import layout
+from chiplog.store.journal.lines import Scanner
+from chiplog.store.journal.tail import Positions, Tail, stream_key
 from chiplog.store.reader import Stored
-from chiplog.store.tail import Positions, Tail, stream_key
+from chiplog.store.runs import find, manifest
 
-LOOKS = (64 << 10, 4 << 20)  # bytes from the end in which the last records are sought first
+LOOKS = (64 << 10, 4 << 20)  # bytes from the end that are searched first for the last records
 WIPE = "\r\x1b[K"
-BEGINNING = 200  # records in which a plan of the run is sought
+BEGINNING = 200  # records that are searched for the planned length of the run
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(index.find(args.run, args.root))
+    stored = Stored(find.find(args.run, args.root))
     if args.console:
-        from chiplog.commands.console import follow
+        from chiplog.commands.tail_console import follow
 
         return follow(stored, args)
     out = Pipe(sys.stdout)
@@ -49,7 +50,7 @@ def run(args: Namespace) -> int:
 
 
 def _newest(path: Path, wanted: int) -> tuple[list[AnyRecord], Tail]:
-    """The last records that have a line, and the tail that goes on behind them."""
+    """The last records that the console shows, and a tail that continues after them."""
     main = min((segment.rank for segment in layout.segments(path)), default=0)
     for look in (*LOOKS, None):
         tail = Tail(path, rank=main, positions=None if look is None else near_end(path, look))
@@ -61,13 +62,13 @@ def _newest(path: Path, wanted: int) -> tuple[list[AnyRecord], Tail]:
 
 
 def near_end(path: Path, look: int) -> Positions:
-    """Positions at most `look` bytes before the end of each journal; the line that is hit there is passed over."""
+    """Positions at most `look` bytes before the end of each journal; a partial first line is skipped."""
     found: Positions = {}
     for segment in layout.segments(path):
         try:
             size = (path / layout.JOURNAL / segment.filename).stat().st_size
         except OSError:
-            size = 0  # it is compressed, and so nobody writes to it
+            size = 0  # compressed, so it no longer grows
         found[stream_key(segment)] = segment.number, max(0, size - look), -1
     return found
 
@@ -84,7 +85,7 @@ def _has_line(record: AnyRecord) -> bool:
 
 
 def _plan(path: Path) -> list[AnyRecord]:
-    """What the newest attempt said of its length when it began."""
+    """The length that the newest attempt planned at its start."""
     first = [segment for segment in layout.segments(path) if segment.number == 0][-1:]
     return [
         record
@@ -95,7 +96,7 @@ def _plan(path: Path) -> list[AnyRecord]:
 
 
 class Pipe:
-    """A stream that remembers that nobody reads it any more, since the console would go on in silence."""
+    """A stream that remembers a broken pipe, because the console sink would ignore it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -118,6 +119,6 @@ class Pipe:
             self.broken = True
 
     def end(self, text: str) -> None:
-        """Write the last words, over the progress bar if there is one."""
+        """Write the last line, over the progress bar if there is one."""
         self.write((WIPE if self.terminal else "") + text)
         self.flush()

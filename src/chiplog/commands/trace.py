@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from chiplog.core.display import size
 from chiplog.core.errors import ChiplogError
-from chiplog.store import index, layout
+from chiplog.store import layout
 from chiplog.store.reader import Stored
-from chiplog.store.spans import Spans
-from chiplog.views import flame, trace
-from chiplog.views.units import size
+from chiplog.store.runs import find
+from chiplog.views.trace import flame, summary
+
+if TYPE_CHECKING:
+    from chiplog.store.spans.spans import Spans
 
 
 class BadTrace(ChiplogError, ValueError):
-    """A trace that cannot be written or read so."""
+    """A trace cannot be read, or cannot be written as requested."""
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(index.find(args.run, args.root))
+    stored = Stored(find.find(args.run, args.root))
     if args.output:
         _write(stored, Path(args.output), args)
         if not args.summary and not args.against:
             return 0
     spans = _chosen(stored, args.rank)
     if args.against:
-        other = _chosen(Stored(index.find(args.against, args.root)), args.rank)
-        print(trace.against(spans, other, width=args.screen.width, colour=args.screen.colour))
+        other = _chosen(Stored(find.find(args.against, args.root)), args.rank)
+        print(summary.against(spans, other, width=args.screen.width, colour=args.screen.colour))
         if not args.summary:
             return 0
         print()
@@ -47,29 +51,29 @@ def _has_rank(stored: Stored, rank: int | None) -> None:
 
 
 def _of_step(spans: Spans, step: float | None) -> tuple[float | None, Spans]:
-    """The step that is asked for, or a typical one, and its spans; all of them where they have no steps."""
-    shown = trace.typical_step(spans) if step is None else step
+    """The requested step or a typical one, and its spans; all spans if they have no steps."""
+    shown = summary.typical_step(spans) if step is None else step
     found = spans if shown is None else spans.at(shown)
     if step is not None and not found:
-        raise BadTrace(f"no spans of step {step:g}; `chiplog trace` without --step takes a typical one")
+        raise BadTrace(f"step {step:g} has no spans; without --step, `chiplog trace` shows a typical step")
     return shown, found
 
 
 def _summary(spans: Spans, args: Namespace) -> None:
     screen = args.screen
     step, of_step = _of_step(spans, args.step)
-    print(trace.where(spans, width=screen.width, colour=screen.colour))
+    print(summary.where(spans, width=screen.width, colour=screen.colour))
     if not of_step:
         return
-    of_step = Spans(of_step)  # as if nothing lay around them
+    of_step = of_step.alone()
     said = f"step {step:g}" if args.step is not None else f"a typical step, {step:g}" if step is not None else "all"
     print(f"\n{said}:\n{flame.draw(of_step, width=screen.width, colour=screen.colour, ascii=screen.ascii)}")
-    print(f"\ncritical path:\n{trace.path(of_step, width=screen.width, colour=screen.colour)}")
+    print(f"\ncritical path:\n{summary.path(of_step, width=screen.width, colour=screen.colour)}")
 
 
 def _write(stored: Stored, path: Path, args: Namespace) -> None:
     if not path.absolute().parent.is_dir():
-        raise BadTrace(f"{path.parent} is no directory to write {path.name} to")
+        raise BadTrace(f"cannot write {path.name}: {path.parent} is not a directory")
     _has_rank(stored, args.rank)
     imported = [Path(one) for one in args.add]
     if path.suffix == ".svg":
@@ -79,15 +83,17 @@ def _write(stored: Stored, path: Path, args: Namespace) -> None:
         print(f"{path}: {len(chosen):,} spans")
         return
     if args.step is not None and not args.summary:
-        raise BadTrace(f"--step {args.step:g} is for tables and pictures (.svg); {path.name} would hold all steps")
+        raise BadTrace(
+            f"--step {args.step:g} applies to tables and .svg only; leave it out: {path.name} holds all steps"
+        )
     if path.name.endswith((".json", ".json.gz")):
-        from chiplog.views import chrome
+        from chiplog.views.trace import chrome
 
         if imported:
-            raise BadTrace("--add is for Perfetto traces; give the output another name than .json")
+            raise BadTrace("--add works with Perfetto traces only: use an output name ending in .pftrace")
         print(f"{path}: {size(chrome.write(stored, path, rank=args.rank))}; open it in ui.perfetto.dev")
         return
-    from chiplog.views import imports, perfetto
+    from chiplog.views.trace import perfetto, profilers
 
-    more = imports.packets(imported, stored)
+    more = profilers.packets(imported, stored)
     print(f"{path}: {size(perfetto.write(stored, path, rank=args.rank, more=more))}; open it in ui.perfetto.dev")

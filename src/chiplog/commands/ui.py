@@ -10,36 +10,36 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from chiplog.core import notes
+from chiplog.core import messages
 from chiplog.core.errors import BadSetting, MissingPackage, RunNotFound
 
 
 def run(args: Namespace) -> int:
     try:
-        from chiplog.views.web import guard, server
+        from chiplog.views.web import auth, server
     except ImportError as error:
-        raise MissingPackage(f"the page needs the package {error.name!r}: pip install 'chiplog[ui]'") from None
+        raise MissingPackage(f"`chiplog ui` needs the {error.name!r} package: pip install 'chiplog[ui]'") from None
 
     root = Path(args.runs).expanduser() if args.runs else args.root
     if not root.is_dir():
         if args.runs or args.export:
-            raise RunNotFound(f"there is no directory {str(root)!r}; give the one that chiplog.init(dir=...) had")
-        notes.say(f"there is no {str(root)!r} yet; runs are shown when they begin")
+            raise RunNotFound(f"no directory {str(root)!r}; use the one given to chiplog.init(dir=...)")
+        messages.say(f"no directory {str(root)!r} yet; runs appear when they start")
     if args.export:
-        from chiplog.views.web.static import export
+        from chiplog.views.web.export import export
 
         written = export(root, Path(args.export), args.choose)
         print(f"{len(written)} runs in {Path(args.export) / 'index.html'}")
         return 0
     token = _token(args.token_file)
-    if not guard.is_loopback(args.host):
+    if not auth.is_loopback(args.host):
         if token is None:
             raise BadSetting(
-                f"--host {args.host} would show the runs to others: give a token of yours with --token-file, in a "
-                "file that only you can read, and the names the server goes by with --allowed-host"
+                f"--host {args.host} exposes the runs to other machines: choose a token with --token-file (a file that "
+                "only you can read), and list the server's host names with --allowed-host"
             )
-        notes.say(f"whoever reaches {args.host} and has the token sees all runs, and what travels is not encrypted")
-    token = token or guard.new_token()
+        messages.say(f"anyone with the token who can reach {args.host} sees all runs; the connection is not encrypted")
+    token = token or auth.new_token()
     listening = server.listen(args.host, args.port)
     address = server.address(args.host, listening.getsockname()[1], token)
 
@@ -68,26 +68,28 @@ def run(args: Namespace) -> int:
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
-    """Where views keep what they derive: never in a run."""
+    """The directory for data that views derive; never inside a run."""
     base = environ.get("XDG_CACHE_HOME") or ""
     return Path(base if base.startswith("/") else "~/.cache").expanduser() / "chiplog"
 
 
 def _token(file: str | None) -> str | None:
-    """A token that the user has chosen; never on the command line, which everybody on the machine can read."""
+    """The user's own token; from a file, because other users of the machine can read the command line."""
     if not file:
         return None
     path = Path(file).expanduser()
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise BadSetting(f"others may read {path}: chmod 600 {path}")
+        raise BadSetting(f"other users can read {path}: chmod 600 {path}")
     token = path.read_text().strip()
     if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
-        raise BadSetting("a token has at least 16 letters, digits or signs; `openssl rand -hex 16` makes one")
+        raise BadSetting(
+            "the token is too short: use at least 16 printable characters, for example from `openssl rand -hex 16`"
+        )
     return token
 
 
 def _open(address: str, environ: Mapping[str, str]) -> None:
-    """In a browser, where there is one to see."""
+    """Open a browser, if there is a display."""
     if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or os.name == "nt" or os.uname().sysname == "Darwin":
         import threading
         import webbrowser

@@ -7,10 +7,10 @@ from argparse import Namespace
 
 from chiplog.commands.ui import cache_dir
 from chiplog.core.errors import BadSetting
-from chiplog.store import index
-from chiplog.store.catalog import Catalog
-from chiplog.views.curves import use_plain_memory
-from chiplog.views.tui.board import Board
+from chiplog.store.runs import find
+from chiplog.store.runs.catalog import Catalog
+from chiplog.views.charts.browser_series import use_plain_memory
+from chiplog.views.tui.app import App
 from chiplog.views.tui.panels import Style
 
 
@@ -19,14 +19,14 @@ def run(args: Namespace) -> int:
     use_plain_memory()
     catalog = Catalog(args.root, cache_dir(args.environ))
     catalog.refresh()
-    board = Board(catalog, Style(screen.colour, screen.ascii), _key(args, catalog))
+    board = App(catalog, Style(screen.colour, screen.ascii), _key(args, catalog))
     board.tab = args.panel
     if args.once:
         print("\n".join(line.rstrip() for line in board.render(screen.width, screen.height)[:-1]).rstrip())
         return 0
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadSetting("`chiplog watch` needs a terminal; --once prints one picture and ends")
-    from chiplog.views.tui.screen import watch
+        raise BadSetting("`chiplog watch` needs a terminal; --once prints one frame and exits")
+    from chiplog.views.tui.terminal import watch
 
     watch(board)
     catalog.save()
@@ -34,11 +34,11 @@ def run(args: Namespace) -> int:
 
 
 def _key(args: Namespace, catalog: Catalog) -> str | None:
-    """The run that was asked for; without one, the list."""
+    """The requested run; None for the list of runs."""
     if args.run is None:
         return None
-    wanted = index.find(args.run, args.root).resolve()
+    wanted = find.find(args.run, args.root).resolve()
     found = next((one.key for one in catalog.entries() if (args.root / one.place).resolve() == wanted), None)
     if found is None:
-        raise BadSetting(f"{wanted} is not under {args.root}; --dir says where the runs are")
+        raise BadSetting(f"{wanted} is not under {args.root}; name the directory of the runs with --dir")
     return found

@@ -8,7 +8,7 @@ from collections.abc import Callable
 JUMP = 1_000_000_000  # ns: a wall clock further away than this from ours has jumped
 
 
-class Clock:
+class RunClock:
     """Wall time at the start plus monotonic time since; the wall clock may be set back and forth meanwhile."""
 
     __slots__ = ("_jumped", "_mono", "_wall", "monotonic", "offset")

@@ -1,43 +1,54 @@
-"""The mistakes a person can make at the door, each with what to do about it."""
+"""The errors chiplog raises; each message ends with what to do."""
 
 from __future__ import annotations
 
 
 class ChiplogError(Exception):
-    """Anything chiplog raises on purpose."""
+    """The base of every error that chiplog raises on purpose."""
 
 
 class BadSetting(ChiplogError, ValueError):
-    """A setting that does not exist or does not fit."""
+    """An unknown setting, or a value that it does not accept."""
 
 
 class UnknownSink(ChiplogError, ValueError):
-    """A sink name nobody answers to."""
+    """A sink name that is not registered."""
 
 
 class MissingPackage(ChiplogError, ImportError):
-    """A feature was asked for whose package is not installed."""
+    """A feature needs a package that is not installed."""
 
 
 class Rejected(ChiplogError):
-    """Raised by a sink whose service will never take this batch; it is brought again in halves, down to one record."""
+    """Raised by a sink whose service will never accept this batch; delivery retries in halves, down to one record."""
 
 
-class Lost(ChiplogError):
-    """Raised by a sink that will never take anything again; it is not tried any more."""
+class Refused(ChiplogError):
+    """Raised by a sink whose service accepts nothing until a person acts, for example by adding an API key.
+
+    Delivery retries it, but the end of a run does not wait for it.
+    """
 
 
-class Anew(ChiplogError):
-    """Raised by a sink's `restore`: the state is of another place, which has nothing of this one; all is sent again."""
+class SinkLost(ChiplogError):
+    """Raised by a sink that can never accept anything again; delivery stops for good."""
+
+
+class Unmet(Refused, SinkLost):
+    """Raised by a sink whose service cannot take the run on the terms a person set; reported once, not tried again."""
+
+
+class RestartDelivery(ChiplogError):
+    """Raised by `restore` if the saved state belongs to another destination: delivery starts over."""
 
 
 class Unwritable(ChiplogError, OSError):
-    """The run directory cannot be made or written."""
+    """The run directory cannot be created or written."""
 
 
 class RunExists(ChiplogError, FileExistsError):
-    """`resume="never"`, and the run is there already."""
+    """`resume="never"`, but the run exists."""
 
 
 class RunNotFound(ChiplogError, FileNotFoundError):
-    """No run under that path, id or token."""
+    """No run matches that path, id or token."""

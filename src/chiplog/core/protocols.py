@@ -38,7 +38,7 @@ class Rule(Protocol):
     def __call__(self, row: Row, step: int | float) -> Finding | None: ...
 
 
-class Meter(Protocol):
+class StepMeter(Protocol):
     """Turns the time of a step, and what is known about it, into a row."""
 
     def plan(self, *, total: int | None, done: int) -> None:
@@ -94,8 +94,13 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
-class Pages(Protocol):
+class JournalLike(Protocol):
     """What a run needs of a journal."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what is written to it stays."""
+        ...
 
     @property
     def dropped(self) -> int: ...
@@ -108,7 +113,7 @@ class Pages(Protocol):
 
     @property
     def at_disk(self) -> bool:
-        """Whether the keeper is at the disk just now, which may not answer."""
+        """Whether the background thread is at the disk, which may not answer."""
         ...
 
     @property
@@ -125,7 +130,7 @@ class Pages(Protocol):
     def forget(self) -> None: ...
 
 
-class Waiting(Protocol):
+class DeviceValues(Protocol):
     """What a run needs of the values that are still on a device."""
 
     def holds(self, value: Any) -> bool:
@@ -141,7 +146,7 @@ class Waiting(Protocol):
     def __len__(self) -> int: ...
 
 
-class Times(Protocol):
+class StepTimer(Protocol):
     """What adds up the spans of a step."""
 
     def feed(self, batch: Mapping[str, Any]) -> Iterable[tuple[int | float, Row]]:

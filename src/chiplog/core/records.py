@@ -49,11 +49,13 @@ class Step(Record, frozen=True, gc=False, tag="step"):
     step: int | float
     metrics: dict[str, int | float | bool | str]
     auto: bool = False  # the step was counted by us, not given
+    across: bool = False  # statistics across ranks, which nobody logged
 
 
 class Eval(Record, frozen=True, gc=False, tag="eval"):
     step: int | float
     metrics: dict[str, int | float | bool | str]
+    across: bool = False  # as for a step
 
 
 class Event(Record, frozen=True, gc=False, tag="event"):

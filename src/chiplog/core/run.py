@@ -6,40 +6,48 @@ on the way of `log`.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from functools import partial
 from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any, TypeVar
 
-from chiplog.core import forks, notes, records, values
-from chiplog.core.alarm import Alarm, Call
-from chiplog.core.blank import Blank
-from chiplog.core.chores import Chores
-from chiplog.core.clock import Clock
-from chiplog.core.ending import Delivery, Ending, Post, ending
+import msgspec
+
+from chiplog.core import records
+from chiplog.core.background import forks
+from chiplog.core.background.tasks import BackgroundTasks
+from chiplog.core.background.thread import Background, Task
+from chiplog.core.clock import RunClock
+from chiplog.core.engine.alerts import Alerts, Call
+from chiplog.core.engine.attachments import Attachments
+from chiplog.core.engine.device_hooks import Machine
+from chiplog.core.engine.events import Events
+from chiplog.core.engine.held_journal import HeldJournal, is_logged
+from chiplog.core.engine.observed_dict import ObservedDict, Summary
+from chiplog.core.engine.recorder import Recorder
+from chiplog.core.engine.rows import RowWriter
+from chiplog.core.engine.rules import CarriedState, Rules
+from chiplog.core.engine.shutdown import Delivery, Shutdown, SinkDelivery, ending
+from chiplog.core.engine.splitter import Splitter
+from chiplog.core.engine.step_count import StepCount
+from chiplog.core.engine.step_loop import OneStep, Steps, walk
 from chiplog.core.errors import UnknownSink
-from chiplog.core.files import Files
 from chiplog.core.identity import Identity
-from chiplog.core.intake import WIDEST, Intake, batches, facts, pieces
-from chiplog.core.keeper import Chore, Keeper
-from chiplog.core.live import Live, Summary
-from chiplog.core.media import Image, Media
-from chiplog.core.protocols import Finding, Meter, Pages, Rule, Sink, Stage, Times, Waiting
+from chiplog.core.protocols import Finding, JournalLike, Rule, Sink, Stage, StepMeter
 from chiplog.core.records import Record, Row, Step
-from chiplog.core.redact import redact, redact_words
-from chiplog.core.rules import Memory, Rules
-from chiplog.core.spans import Idle, Span
-from chiplog.core.steps import OneStep, Steps, walk
-from chiplog.core.stopwatch import StopWatch
-from chiplog.core.texts import cut
-from chiplog.core.tracer import Tracer, Watcher
-from chiplog.core.values import NUMBERS
+from chiplog.core.tracing.span import Idle, Span
+from chiplog.core.tracing.stopwatch import StopWatch
+from chiplog.core.tracing.tracer import Tracer
+from chiplog.core.values import convert
+from chiplog.core.values.convert import NUMBERS
+from chiplog.core.values.line_pieces import WIDEST, batches, pieces
+from chiplog.core.values.media import Media
+from chiplog.core.values.redact import redact
 
 T = TypeVar("T")
 
@@ -50,77 +58,58 @@ previous: Run | None = None  # what it was, when the current one has finished
 class Run:
     """One training run, as the process sees that writes it. Made by `chiplog.init`."""
 
-    # An object of 30 attributes or more is slower at each of them, in CPython; these two are seldom set.
     _finished: Delivery | None = None
-    _inert_reason = ""
 
     def __init__(
         self,
         identity: Identity,
-        journal: Pages | None,
+        journal: JournalLike | None,
         *,
-        clock: Clock,
+        clock: RunClock,
         config: Mapping[str, Any],
-        keeper: Keeper | None = None,
+        background: Background | None = None,
         stages: Sequence[Stage] = (),
         rules: Sequence[Rule] = (),
-        waiting: Waiting | None = None,
-        watcher: Watcher | None = None,
-        post: Post | None = None,
+        machine: Machine | None = None,
         reread: Callable[[], Any] | None = None,
         remember: Callable[[Mapping[str, Any]], None] | None = None,
-        meters: Callable[..., Meter] | None = None,
-        times: Callable[[], Times] | None = None,
         strict: bool = False,
+        first: int = 0,
     ) -> None:
+        machine = machine or Machine()
+        wake = None if background is None else background.wake
         self.identity = identity
-        self.config: Live = Live(config, self._config_changed)
-        self._journal = journal
-        self._append = _nowhere if journal is None else journal.append
-        self._clock = clock
-        self._offset = clock.offset
-        self._seq = count()
-        self._auto: Iterator[int] | None = count()
-        self._keeper = keeper
-        self._stages = tuple(stages)
-        self.post = post
-        self._reread = reread
-        self._strict = strict
-        self._new_times = times
-        self._tracer = Tracer(watcher, None if keeper is None else keeper.wake)
-        self._files = Files(identity, self.write)
-        self._alarm = Alarm(self.write, self._failed)
-        self._rules = Rules(rules, self._alarm.ring, self._failed)
-        self._judge = self._rules.look if rules else None
-        self._memory = Memory((*stages, *rules))
-        self._remember = remember
-        self._steps = Steps(self, meters, self._failed)
-        self._intake = Intake(
-            identity.id,
-            write=self.write,
-            event=self.event,
-            image=self._keep_image,
-            waiting=waiting,
-            wake=_nothing if keeper is None else keeper.wake,
-        )
-        self.chores = Chores(
-            write=self.write,
-            write_row=self._write_row,
-            clock=clock,
+        self.post: SinkDelivery | None = None
+        self.across: Any = None  # what makes statistics across ranks
+        self._recorder = recorder = Recorder(identity.id, journal, clock, strict=strict)
+        self._journal, self._background, self._reread, self._machine = journal, background, reread, machine
+        self._tracer = Tracer(machine.watcher, wake)
+        self._count = StepCount(recorder, self._tracer, first)
+        self._files = Attachments(identity, recorder)
+        self._alerts = Alerts(recorder)
+        self._rules = Rules(rules, self._alerts, recorder)
+        self._memory = CarriedState((*stages, *rules), first - 1)
+        self._rows = RowWriter(recorder, stages, self._rules, self._memory)
+        self._events = Events(recorder, self._rules)
+        self._splitter = Splitter(identity.id, recorder, self._events, self._files, machine.values, wake)
+        self._steps = Steps(self, machine.meters, recorder, self._count)
+        self.tasks = BackgroundTasks(
+            recorder,
+            self._rows,
+            self._count,
             tracer=self._tracer,
-            rules=self._rules,
-            intake=self._intake,
-            waiting=waiting,
+            splitter=self._splitter,
+            waiting=machine.values,
             memory=self._memory,
-            remember=self._write_memory,
+            remember=remember,
         )
-        self._set_summary: dict[str, Any] = {}
+        self._shutdown = Shutdown(
+            identity, recorder, tracer=self._tracer, files=self._files, tasks=self.tasks, background=background
+        )
         self._finishing = threading.RLock()
-        # Nothing between row and journal, also nothing that rules remember of an attempt before.
-        self._plain = journal is not None and not self._stages
-        self._inert = journal is None
-        self._ending = Ending(identity, journal, keeper, self._files, self.chores)
-        if self.inert:
+        self._set_summary: dict[str, Any] = {}
+        self.config: ObservedDict = ObservedDict(config, partial(_note, recorder, "config"))
+        if not recorder.keeps or recorder.held:
             self._tracer.on = False
         forks.watch(self)
 
@@ -131,60 +120,36 @@ class Run:
 
         Without a step each call is its own step, until one has been given; then it joins the newest.
         """
+        recorder = self._recorder
         try:
-            auto = False
-            if step is None:
-                if self._auto is None:
-                    step = self._tracer.step
-                else:
-                    step, auto = next(self._auto), True
+            if type(step) is int and self._count.given:
+                counted = False
+                self._tracer.step = step
             else:
-                self._auto = None
-                if type(step) is not int:
-                    step = self._number_of_step(step)
-            self._tracer.step = step
+                step, counted = self._count.take(step)
             if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
                 row = metrics.copy()
-                if self._plain and len(row) <= WIDEST:
-                    self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row, auto))
-                    if self._judge is not None:
-                        self._judge(row, step)
+                if self._rows.plain and len(row) <= WIDEST:
+                    recorder.append(Step(next(recorder.seq), monotonic_ns() + recorder.offset, step, row, counted))
+                    if self._rules.active:
+                        self._rules.look(row, step)
                     return metrics  # the copy may still wait to be written, and is nobody else's
-            elif self._inert:  # nothing is asked of a value that nobody will keep
+            elif recorder.inert:  # nothing is asked of a value that nobody will keep
                 row = {name: value for name, value in metrics.items() if type(value) in NUMBERS}
             else:
-                row = self._intake.sort(metrics, step)
+                row = self._splitter.sort(metrics, step)
                 if not row:
                     return row
-            return self._write_row(row, step, auto)
+            return self._rows.write(row, step, counted)
         except Exception as error:
-            return self._failed("log", error)
-
-    def _write_row(self, row: Row, step: int | float, auto: bool = False) -> Row:
-        if self._inert:
-            return self._refuse(row)
-        if self._memory.pending:
-            self._memory.begin(step)
-            self._plain = not self._stages
-        for stage in self._stages:
-            try:
-                row = stage(row, step) or row
-            except Exception as error:
-                self._failed(f"stage {getattr(stage, '__name__', type(stage).__name__)}", error)
-        if len(row) <= WIDEST:
-            self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, row, auto))  # type: ignore[arg-type]
-        else:
-            for piece in pieces(row):
-                self._append(Step(next(self._seq), monotonic_ns() + self._offset, step, piece, auto))  # type: ignore[arg-type]
-        self._rules.look(row, step)
-        return row.copy()
+            return recorder.failed("log", error)
 
     def eval(self, metrics: Mapping[str, Any], step: int | float | None = None) -> Row:
         """Record an evaluation; its numbers are the series `eval/…`."""
         try:
-            step = self._joined(step)
-            row = self._intake.sort(
-                {records.in_group("eval", values.name(name)): value for name, value in metrics.items()}, step
+            step = self._count.join(step)
+            row = self._splitter.sort(
+                {records.in_group("eval", convert.name(name)): value for name, value in metrics.items()}, step
             )
             short: dict[str, Any] = {name.removeprefix("eval/"): value for name, value in row.items()}
             for piece in pieces(short):
@@ -192,27 +157,24 @@ class Run:
             self._rules.look(row, step)
             return short
         except Exception as error:
-            return self._failed("eval", error)
+            return self._recorder.failed("eval", error)
 
     def event(self, name: str, /, step: int | float | None = None, **data: Any) -> None:
-        """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350)` is `gpu/0/power`."""
+        """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350_000)` is `gpu/0/power`."""
         try:
-            step = self._joined(step)
-            record = self.write(records.Event, name=values.name(name), data=facts(data), step=step)
-            if self._rules and isinstance(record, records.Event):
-                self._rules.hear(record.name, record.data, step)
-                self._rules.look(dict(records.points(record)), step)
+            step = self._count.join(step)
+            self._events.write(name, data, step)
         except Exception as error:
-            self._failed("event", error)
+            self._recorder.failed("event", error)
 
     def table(self, name: str, rows: Any, step: int | float | None = None) -> None:
         """Append rows (mappings, or a data frame) to a named table."""
         try:
-            step = self._joined(step)
+            step = self._count.join(step)
             for batch in batches(rows):
-                self.write(records.Table, name=values.name(name), rows=batch, step=step)
+                self.write(records.Table, name=convert.name(name), rows=batch, step=step)
         except Exception as error:
-            self._failed("table", error)
+            self._recorder.failed("table", error)
 
     def alert(
         self,
@@ -225,46 +187,48 @@ class Run:
         """Record that something needs a person's eye, and call those who asked with `on_alert`."""
         try:
             if level not in records.LEVELS:
-                self._failed("alert", ValueError(f"no alert level {level!r}; there are: {', '.join(records.LEVELS)}"))
+                self._recorder.failed(
+                    "alert", ValueError(f"no alert level {level!r}; there are: {', '.join(records.LEVELS)}")
+                )
                 level = "warn"
-            self._alarm.ring(Finding(str(title), level, str(text), evidence), "", self._joined(step))
+            self._alerts.ring(Finding(str(title), level, str(text), evidence), "", self._count.join(step))
         except Exception as error:
-            self._failed("alert", error)
+            self._recorder.failed("alert", error)
 
     def on_alert(self, call: Call) -> Call:
         """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""
-        self._alarm.calls.append(call)
+        self._alerts.calls.append(call)
         return call
 
     def on_record(self, call: Callable[[Record], object]) -> None:
         """Call a function with every record from now on, when it has been written, on the thread that wrote it."""
-        append = self._append
+        self._recorder.listen(call)
 
-        def then(record: Record) -> None:
-            append(record)
-            try:
-                call(record)
-            except Exception as error:
-                self._failed("on_record", error)
+    def at_first_row(self, call: Callable[[], None]) -> None:
+        """Call a function when something has been logged, once."""
+        calls = [call]
 
-        self._append = then
+        def first(record: Record) -> None:
+            if calls and is_logged(record):
+                self._recorder.forget(first)
+                calls.pop()()
+
+        self._recorder.listen(first)
 
     def on_media(self, call: Callable[[str, Media, int | float], object]) -> None:
         """Call a function with everything logged that is more than a number, once its arrays are on the host."""
-        self._intake.watchers.append(call)
+        self._splitter.watchers.append(call)
 
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
         """Keep a copy of a file or folder with the run; copied in the background."""
         try:
             source = Path(path)
-            if self.inert:
-                self._refuse()
-            elif not source.exists():
+            if not self.inert and not source.exists():
                 raise FileNotFoundError(f"there is no file {str(source)!r}")
-            else:
-                self._files.copy(source, values.name(name or source.stem), media, self._joined(None))
+            called = convert.name(name or source.name or source.resolve().name)
+            self._files.copy(source, called, media, self._count.join(None))
         except Exception as error:
-            self._failed("artifact", error)
+            self._recorder.failed("artifact", error)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -297,10 +261,12 @@ class Run:
         """
         try:
             if metrics is not None:
-                self.chores.time_steps(None if not metrics or self._new_times is None else self._new_times())
-            self._tracer.set(bool(enabled) and not self.inert, every, concurrent, deadline)
+                self.tasks.time_steps(None if not metrics or self._machine.times is None else self._machine.times())
+            if isinstance(self._journal, HeldJournal):
+                self._journal.tracing = (bool(enabled), every)
+            self._tracer.set(bool(enabled) and not self.inert and not self.held, every, concurrent, deadline)
         except Exception as error:
-            self._failed("trace", error)
+            self._recorder.failed("trace", error)
 
     def stopwatch(self, name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
         """Time a stretch of work as a value and a span, and log its seconds where a metric is named."""
@@ -313,9 +279,12 @@ class Run:
         tokens: int | None = None,
         samples: int | None = None,
         total: int | None = None,
-        start: int = 0,
+        start: int | None = None,
     ) -> Iterator[T]:
-        """Go through a loader, one step an item: each is timed, its wait for data too, and `log` joins it."""
+        """Go through a loader, one step an item: each is timed, its wait for data too, and `log` joins it.
+
+        The steps begin with `start`, or go on where the run is.
+        """
         return walk(self, self._steps, items, tokens=tokens, samples=samples, total=total, start=start)
 
     def step(self, tokens: int | None = None, samples: int | None = None) -> OneStep:
@@ -338,7 +307,7 @@ class Run:
         """End a step and log what is known of it; None for one between two rows (`meter(log_every=...)`)."""
         return self._steps.end(metrics, step, tokens, samples, waited)
 
-    def meter(self, **options: Any) -> Meter:
+    def meter(self, **options: Any) -> StepMeter:
         """Say what is known of the steps, so that their rows have MFU, epoch and time left.
 
         >>> run.meter(model=model.config, total_steps=10_000, log_every=10)
@@ -354,23 +323,24 @@ class Run:
 
     def keep_spans(self) -> None:
         """Write the spans that have finished to the journal, now instead of within half a second."""
-        self.chores.spans()
+        self.tasks.spans()
 
     def now(self) -> int:
         """The run's own clock: wall-clock nanoseconds that never jump."""
-        return self._clock.now()
+        return self._recorder.clock.now()
 
-    def begin_step(self, step: int) -> None:
-        """Let what is logged without a step belong to this one."""
-        self._auto = None
-        self._tracer.step = step
+    def begin_step(self, step: int | None = None, *, counted: bool = False) -> int:
+        """Let what is logged without a step belong to this one, or to the next; `counted` is one that nobody gave."""
+        return self._count.begin(step, counted=counted)
+
+    def log_step(self, row: Mapping[str, Any], step: int) -> Row:
+        """Record a row of a step that was begun before."""
+        return self.log(row, None if self._count.joins(step) else step)
 
     @property
     def next_step(self) -> int:
         """The step after the newest."""
-        if self._auto is not None or self._tracer.step - self._tracer.step != 0:  # none yet, or not finite
-            return 0
-        return int(self._tracer.step) + 1
+        return self._count.next
 
     # -- knowing ---------------------------------------------------------------------------------------------------
 
@@ -393,7 +363,17 @@ class Run:
     @property
     def inert(self) -> bool:
         """Whether nothing is kept: disabled, another rank, a forked copy, or finished."""
-        return self._inert or isinstance(self._journal, Blank)
+        return not self._recorder.keeps
+
+    @property
+    def held(self) -> bool:
+        """Whether it is not clear yet if this rank keeps something."""
+        return self._recorder.held
+
+    @property
+    def idle(self) -> bool:
+        """Whether what is logged goes nowhere at all, not even into statistics across ranks."""
+        return self._recorder.inert
 
     @property
     def summary(self) -> Summary:
@@ -405,7 +385,7 @@ class Run:
         if self._reread is None:
             return []
         self._tracer.look()
-        self.chores.spans()
+        self.tasks.spans()
         if self._journal is not None:
             self._journal.flush()
         return self._reread().spans()
@@ -419,7 +399,7 @@ class Run:
                 "dropped": journal.dropped if journal else 0,
                 "trouble": journal.trouble if journal else None,
             },
-            "device": self.chores.on_device,
+            "device": self.tasks.on_device,
             "spans_dropped": self._tracer.dropped,
             "sinks": self.post.health() if self.post else {},
         }
@@ -444,50 +424,40 @@ class Run:
 
     def flush(self, fsync: bool = False) -> bool:
         """True when everything logged so far is out of this process, or with `fsync` on the disk."""
-        if self._inert or self._journal is None:
+        if self._recorder.inert or self._journal is None:
             return True
         try:
-            self.chores.collected()
+            self.tasks.collected()
             return self._journal.flush(fsync=fsync)
         except Exception as error:
-            self._failed("flush", error)
+            self._recorder.failed("flush", error)
             return False
+
+    def settle(self, timeout: float = 5.0, *sinks: str) -> bool:
+        """Wait until the sinks in this process, or some of them, have everything logged so far; true if they do."""
+        return self.flush() and (self.post is None or self.post.settle(timeout, *sinks))
 
     def finish(self, timeout: float = 30, state: str = "finished", reason: str = "") -> Delivery:
         """End the run: write what is left, let the sinks complete, and say what they did not, within `timeout`."""
         with self._finishing:
             if self._finished is not None:
                 return self._finished
-            if self._inert or self._journal is None:
+            if self._recorder.inert or self._journal is None:
                 self._finished = Delivery(True, {})
                 self._let_go()
                 return self._finished
             self._finished = Delivery(False, {})  # a call from within is answered
             try:
-                self._finished = self._ending.come(
-                    time.monotonic() + timeout,
-                    lambda left: self._write_end(state, reason, left),
-                    lambda: self._end("the run has finished"),
-                    self.post,
-                )
+                self._finished = self._shutdown.run(time.monotonic() + timeout, state, reason, lambda: self.post)
             except Exception as error:
-                self._failed("finish", error)
+                self._recorder.failed("finish", error)
             except BaseException:  # a second ^C, say: nothing is waited for any more, but how it ended is written down
-                if not self._inert:
-                    self._write_end(state, reason, 1.0)
+                if not self._recorder.inert:
+                    self._shutdown.write_end(state, reason, 1.0)
                 raise
             finally:
                 self._let_go()
             return self._finished
-
-    def _write_end(self, state: str, reason: str, timeout: float) -> None:
-        journal = self._journal
-        assert journal is not None
-        self._end("the run has finished")
-        last = records.Finish(
-            next(self._seq), self._clock.now(), state, cut(redact_words(cut(reason)), 2000), journal.dropped
-        )
-        journal.close(last, timeout=timeout)
 
     def __enter__(self) -> Run:
         return self
@@ -501,18 +471,18 @@ class Run:
         state, reason = ending(getattr(sys, "last_value", None))
         self.finish(state=state, reason=reason)
 
-    def keep(self, chore: Chore) -> None:
+    def keep(self, task: Task) -> None:
         """Have something done in the background, now and then, as long as the run lives."""
-        if self._keeper is not None:
-            self._keeper.add(chore)
+        if self._background is not None:
+            self._background.add(task)
 
     def before_finish(self, call: Callable[[], None]) -> None:
         """Call a function when the run is about to end and can still be written to."""
-        self._ending.before.append(call)
+        self._shutdown.before.append(call)
 
-    def at_finish(self, call: Callable[[], None]) -> None:
+    def at_finish(self, call: Callable[[], object]) -> None:
         """Call a function when the run has ended."""
-        self._ending.after.append(call)
+        self._shutdown.after.append(call)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return inert, (self.identity,)
@@ -524,53 +494,28 @@ class Run:
 
     def write(self, kind: type[Record], /, **fields: Any) -> Record | None:
         """Append a record of any kind and return it; for what has no method of its own."""
-        if self._inert:
-            self._refuse()
-            return None
-        record = kind(next(self._seq), self._clock.now(), **fields)
-        self._append(record)
-        return record
+        return self._recorder.write(kind, **fields)
 
-    def _keep_image(self, name: str, image: Image, step: int | float) -> None:
-        if self.inert:
-            self._refuse()
-        else:
-            self._files.image(name, image, step)
+    def take_apart(self, metrics: Mapping[str, Any]) -> tuple[Row, dict[str, Any]]:
+        """The numbers of a row that need not be waited for, and what else is in it."""
+        return self._splitter.apart(metrics)
 
-    def _joined(self, step: int | float | None) -> int | float:
-        if step is None:
-            return self._tracer.step
-        return step if type(step) is int else self._number_of_step(step)
-
-    def add_row(self, row: Row, step: int | float) -> None:
-        """Write what became known of a step later; no stage and no rule sees it."""
+    def add_statistics(self, row: Row, step: int | float) -> None:
+        """Write what all ranks have reported for a step; no stage and no rule sees it."""
         for piece in pieces(row):
-            self.write(Step, step=step, metrics=piece, auto=self._auto is not None)
+            self.write(Step, step=step, metrics=piece, auto=self._count.is_counted(step), across=True)
 
     def found(self, finding: Finding, rule: str, step: int | float) -> None:
         """Raise the alert of a rule that works in the background."""
         try:
-            self._alarm.ring(finding, rule, step)
+            self._alerts.ring(finding, rule, step)
         except Exception as error:
-            self._failed(f"rule {rule}", error)
-
-    def _number_of_step(self, step: Any) -> int | float:
-        number = values.number(step)
-        if number is None:
-            self._failed(
-                "log", TypeError(f"a step is a number, not {step!r}; the newest one, {self._tracer.step}, is taken")
-            )
-            return self._tracer.step
-        return int(number) if isinstance(number, bool) else number
+            self._recorder.failed(f"rule {rule}", error)
 
     def recall(self, saved: Mapping[str, Any]) -> None:
         """Begin with what the stages and rules of the attempt before knew, if this one goes on behind it."""
         self._memory.expect(saved)
-        self._plain = self._plain and not self._memory.pending
-
-    def _write_memory(self, state: Mapping[str, Any]) -> None:
-        if self._remember is not None and self._auto is None:  # steps that we counted say nothing to the next attempt
-            self._remember(state)
+        self._rows.wait_for_state()
 
     def _read_summary(self) -> Mapping[str, Any]:
         if self._reread is None or self._journal is None:
@@ -579,41 +524,43 @@ class Run:
         summary: Mapping[str, Any] = self._reread().summary
         return summary
 
-    def _config_changed(self, changed: Mapping[str, Any]) -> None:
-        self.write(records.Event, name="config", data=redact(values.plain(changed)))
+    def settle_by(self, call: Callable[[], None]) -> None:
+        """Have it settled at the end, before the last record, whether this run keeps something."""
+        self._shutdown.settle = call
+
+    def take_over(self, attempt: int, rules: Sequence[Rule]) -> None:
+        """Keep from here on what was held, as this attempt, and judge it by rules."""
+        self.identity = msgspec.structs.replace(self.identity, attempt=attempt)
+        self._rules.replace(rules)
+        self._files.begin()
+        if isinstance(self._journal, HeldJournal):
+            self._tracer.set(*self._journal.tracing)
+
+    def let_go(self, *, end: bool) -> None:
+        """Keep nothing, as another rank keeps the run; with `end` take no part in anything either."""
+        self._tracer.set(False)
+        self._files.forget()
+        if end:
+            self._stop("")
 
     def _summary_changed(self, changed: Mapping[str, Any]) -> None:
-        plain = values.plain(changed)
+        plain = convert.plain(changed)
         self._set_summary.update(plain)
-        self.write(records.Event, name="summary", data=redact(plain))
-
-    def _failed(self, what: str, error: Exception) -> Row:
-        if self._strict:
-            raise error
-        notes.once(f"{what} {self.id} {type(error).__name__}", f"{what}: {error}; training goes on")
-        return {}
-
-    def _refuse(self, row: Row | None = None) -> Row:
-        if self._inert_reason:
-            notes.once(
-                f"inert {self.id} {os.getpid()}",
-                f"run {self.id}: {self._inert_reason}; what is logged here is not kept",
-            )
-        return row or {}
+        _note(self._recorder, "summary", plain)
 
     def forked(self) -> None:
         """In a forked child: the run belongs to the parent."""
-        if self._journal is not None and not self._inert:
-            self._end(f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own")
+        if self._journal is not None and not self._recorder.inert:
+            self._stop(f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own")
             self._journal.forget()
         self._tracer.forget()
         self._files.forget()
         self._finishing = threading.RLock()
         self._finished = self._finished or Delivery(True, {})
 
-    def _end(self, reason: str) -> None:
+    def _stop(self, reason: str) -> None:
         """Keep nothing from here on, and say why when asked to."""
-        self._inert, self._plain, self._inert_reason = True, False, reason
+        self._recorder.stop(reason)
         self._tracer.set(False)
 
     def _let_go(self) -> None:
@@ -628,15 +575,11 @@ def inert(
     reason: str = "this is a copy of the run in another process",
 ) -> Run:
     """A run that keeps nothing: what a pickled run becomes elsewhere, and what `CHIPLOG_MODE=disabled` gives."""
-    run = Run(identity, None, clock=Clock(), config=identity.config if config is None else config)
-    if reason:
-        run._inert_reason = f"{reason}; chiplog.attach({str(identity.dir)!r}) opens a journal of its own"
+    run = Run(identity, None, clock=RunClock(), config=identity.config if config is None else config)
+    run._recorder.stop(f"{reason}; chiplog.attach({str(identity.dir)!r}) opens a journal of its own" if reason else "")
     return run
 
 
-def _nowhere(_: Record) -> None:
-    pass
-
-
-def _nothing() -> None:
-    pass
+def _note(recorder: Recorder, name: str, changed: Mapping[str, Any]) -> None:
+    """Record what was set in the config or the summary."""
+    recorder.write(records.Event, name=name, data=redact(convert.plain(changed)))

@@ -1,7 +1,7 @@
-"""What can be set, from where, and what it may be.
+"""The settings: their names, defaults and types, and where they come from.
 
-Arguments of `init` go over `CHIPLOG_*` variables, these over `chiplog.toml` or `[tool.chiplog]` in `pyproject.toml`
-(the nearest one above the working directory), these over the defaults below.
+Arguments of `init` override `CHIPLOG_*` variables, which override `chiplog.toml` or `[tool.chiplog]` in
+`pyproject.toml` (the nearest one at or above the working directory), which override the defaults below.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from chiplog.core.errors import BadSetting
 
 _NAMED = ("sinks", "probes")  # names, each with options
 
-# Variables that are read elsewhere, and so are no typing mistakes.
+# Variables that other modules read, and that are therefore not typos.
 OTHER_VARIABLES = frozenset(("RUN_ID", "FAULTS", "NO_REDUCE", "CACHE"))
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that can be set; one line each, the default with it."""
+    """Every setting with its default, one per line."""
 
-    project: str = "default"  # the directory that holds the runs of one kind
-    name: str | None = None  # for people to read; the id is used where there is none
-    dir: str = "runs"  # where all runs are kept
-    id: str | None = None  # made from the time where not given
+    project: str = "default"  # the directory that groups related runs
+    name: str | None = None  # for people to read; defaults to the id
+    dir: str = "runs"  # the directory of all runs
+    id: str | None = None  # defaults to one made from the time
     resume: str | None = None  # None, "must", "never", or a token of `run.resume_token()`
     tags: tuple[str, ...] = ()
     # By name, with the options of each.
     sinks: dict[str, dict[str, Any]] = msgspec.field(default_factory=lambda: {"console": {}})
     probes: dict[str, dict[str, Any]] = {}  # by name, with the options of each
-    ranks: Literal["main", "all"] = "main"  # who keeps a journal
+    ranks: str | tuple[int, ...] = "main"  # the ranks that keep a journal: "main", "all", "last", or a list
     reduce: bool | str | None = None  # statistics across ranks
-    durability: Literal["process", "relaxed", "disk"] | None = None  # by file system where not given
-    relay: Literal["auto", "thread"] = "auto"  # where the sinks of services run
+    durability: Literal["process", "relaxed", "disk"] | None = None  # by default, chosen by file system
+    relay: Literal["auto", "thread"] = "auto"  # where the sinks for services run
     on_signal: Literal["flush"] | None = None  # "flush": SIGTERM flushes first, then does what it did before
-    strict: bool = False  # mistakes in `log` raise instead of being reported
+    strict: bool = False  # errors in `log` raise instead of being reported
     mode: Literal["enabled", "disabled"] = "enabled"
     smooth: float | None = None  # 0..1: adds smoothed/… for the losses
     # True: NaN, infinities and spikes of losses and gradient norms; "all": trend, pace, stalls, router, throttling too
     alerts: bool | Literal["all"] = True
-    capture: bool = False  # what the process prints is kept too
-    compact: bool = True  # `finish` starts the compaction of the journal in a process of its own
+    capture: bool = False  # record what the process prints, too
+    compact: bool = True  # `finish` starts compaction of the journal in another process
     config: dict[str, Any] = {}
 
 
 def load(arguments: Mapping[str, Any], environ: Mapping[str, str], cwd: Path) -> Settings:
-    """Merge the sources; fails with the key, the value and the choices."""
+    """Merge the sources; an error names the key, the value and the choices."""
     merged: dict[str, Any] = {}
     for where, source in (
         *_files(cwd),
@@ -57,7 +57,7 @@ def load(arguments: Mapping[str, Any], environ: Mapping[str, str], cwd: Path) ->
     ):
         for key, value in source.items():
             converted = _convert(where, key, value)
-            if key in _NAMED:  # which ones, the nearest source says; their options may stand in any
+            if key in _NAMED:  # the nearest source chooses the names; options merge from all sources
                 before = merged.get(key, {})
                 converted = {name: {**before.get(name, {}), **options} for name, options in converted.items()}
             merged[key] = converted
@@ -71,11 +71,13 @@ def _convert(where: str, key: str, value: Any) -> Any:
 
         near = difflib.get_close_matches(key, types, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise BadSetting(f"{where} sets {key!r} = {value!r}, which is no setting; {hint}there are: {', '.join(types)}")
+        raise BadSetting(f"unknown setting {key!r} = {value!r} in {where}; {hint}the settings are: {', '.join(types)}")
     if key in ("tags", *_NAMED) and isinstance(value, str):
         value = tuple(part.strip() for part in value.split(",") if part.strip())
     if key in _NAMED and isinstance(value, (list, tuple)):
         value = {name: {} for name in value}
+    if key == "ranks":
+        value = _ranks(where, value)
     kind = types[key].type
     try:
         return msgspec.convert(value, kind, strict=where != "the environment")
@@ -83,8 +85,21 @@ def _convert(where: str, key: str, value: Any) -> Any:
         raise BadSetting(f"{where} sets {key} = {value!r}: {_choices(kind) or error}") from None
 
 
+def _ranks(where: str, value: Any) -> str | tuple[int, ...]:
+    """A word, a rank, or several ranks separated by commas."""
+    if value in ("main", "all", "last"):
+        return str(value)
+    listed = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
+    words = [str(one).strip() for one in listed if not isinstance(one, bool)]
+    if not listed or len(words) < len(listed) or not all(word.isdecimal() and word.isascii() for word in words):
+        raise BadSetting(
+            f"{where} sets ranks = {value!r}: must be one of 'main', 'all', 'last', or ranks: 3, [0, 3], '0,3'"
+        )
+    return tuple(sorted({int(word) for word in words}))
+
+
 def _choices(kind: Any) -> str:
-    """`must be one of …` for a Literal, also inside an optional."""
+    """`must be one of …` for a Literal, even inside an optional."""
     options: list[str] = []
     for part in (kind, *getattr(kind, "__args__", ())):
         if getattr(part, "__origin__", None) is Literal:

@@ -16,7 +16,7 @@ Weights = dict[str, Floats]
 HELD_OUT_EVERY = 10  # paragraphs
 
 
-class Batch(NamedTuple):
+class TokenBatch(NamedTuple):
     """Contexts, one a row, and the character that follows each."""
 
     contexts: Tokens
@@ -55,13 +55,13 @@ def split(text: str) -> Corpus:
     return Corpus(corpus.alphabet, *parts)
 
 
-def windows(tokens: Tokens, context: int) -> Batch:
+def windows(tokens: Tokens, context: int) -> TokenBatch:
     """Every context of a text and what follows it."""
     rows = np.lib.stride_tricks.sliding_window_view(tokens, context + 1)
-    return Batch(rows[:, :-1], rows[:, -1])
+    return TokenBatch(rows[:, :-1], rows[:, -1])
 
 
-def batches(tokens: Tokens, *, context: int, size: int, rng: np.random.Generator) -> Iterator[Batch]:
+def batches(tokens: Tokens, *, context: int, size: int, rng: np.random.Generator) -> Iterator[TokenBatch]:
     """Random contexts for ever; every place of the text comes once before any comes again."""
     every = windows(tokens, context)
     if len(every.targets) < size:
@@ -70,14 +70,14 @@ def batches(tokens: Tokens, *, context: int, size: int, rng: np.random.Generator
         order = rng.permutation(len(every.targets))
         for start in range(0, len(order) - size + 1, size):
             chosen = order[start : start + size]
-            yield Batch(every.contexts[chosen], every.targets[chosen])
+            yield TokenBatch(every.contexts[chosen], every.targets[chosen])
 
 
 class Pass(NamedTuple):
     """A forward pass: the loss in nats a character, and what the way back needs."""
 
     loss: float
-    batch: Batch
+    batch: TokenBatch
     inputs: Floats
     first: Floats
     second: Floats
@@ -119,7 +119,7 @@ class Model:
         """The number of parameters."""
         return sum(weight.size for weight in self.weights.values())
 
-    def forward(self, batch: Batch) -> Pass:
+    def forward(self, batch: TokenBatch) -> Pass:
         """The mean loss of a batch."""
         weights = self.weights
         inputs = weights["embedding"][batch.contexts].reshape(len(batch.targets), -1)
@@ -157,7 +157,7 @@ class Model:
             raise ValueError(f"the model goes on from at least {self.context} characters, not {len(start)}")
         text = list(start)
         for _ in range(length):
-            seen = Batch(np.array([text[-self.context :]]), np.zeros(1, dtype=np.int64))
+            seen = TokenBatch(np.array([text[-self.context :]]), np.zeros(1, dtype=np.int64))
             chances = self.forward(seen).chances[0].astype(np.float64) ** (1 / temperature)
             text.append(rng.choice(len(chances), p=chances / chances.sum()))
         return np.array(text[len(start) :], dtype=np.int64)

@@ -21,12 +21,12 @@ import numpy as np
 import chiplog
 from chiplog.core import records
 from chiplog.core.errors import ChiplogError
-from chiplog.core.media import Text
-from chiplog.core.notes import clean
+from chiplog.core.messages import clean
 from chiplog.core.run import Run
-from chiplog.demo.model import Adam, Batch, Corpus, Model, batches, clip, read_corpus, windows
+from chiplog.core.values.media import Text
+from chiplog.demo.model import Adam, Corpus, Model, TokenBatch, batches, clip, read_corpus, windows
 from chiplog.store.reader import Stored
-from chiplog.views.terminal import line_plot
+from chiplog.views.charts.text_plot import line_plot
 
 PROMPT = "The captain looked at the sea and "
 SAMPLE = 200  # characters
@@ -121,7 +121,7 @@ def _train(
     return run, False
 
 
-def _evaluate(run: Run, model: Model, held_out: Batch, corpus: Corpus, step: int) -> None:
+def _evaluate(run: Run, model: Model, held_out: TokenBatch, corpus: Corpus, step: int) -> None:
     with run.span("eval"):
         loss = model.forward(held_out).loss
         run.eval({"loss": loss, "tokens": len(held_out.targets)}, step=step)

@@ -140,7 +140,7 @@ def count(
     42863689728
     """
     if not isinstance(model, Transformer):
-        model = from_config(model)
+        model = _shape(model, {})
     if recompute not in ("none", "attention", "full"):
         raise ValueError(f"recompute = {recompute!r}; there are: none, attention, full")
     if unknown := set(lora_on) - set(LINEAR):
@@ -183,6 +183,21 @@ def from_config(config: Any, **given: Any) -> Transformer:
 
     Knows the configs of `transformers`, nanoGPT, and KempnerForge. Fails for one that lacks what has no default.
     """
+    try:
+        return _shape(config, given)
+    except Incomplete as error:
+        raise Incomplete(f"{error}, or give it: from_config(config, {error.lacking[0]}=...)", error.lacking) from None
+
+
+class Incomplete(ValueError):
+    """A config that lacks some of a model's shape."""
+
+    def __init__(self, text: str, lacking: Sequence[str]) -> None:
+        super().__init__(text)
+        self.lacking = lacking
+
+
+def _shape(config: Any, given: Mapping[str, Any]) -> Transformer:
     inner = _get(config, "text_config")
     if inner is not None:
         config = inner
@@ -195,8 +210,8 @@ def from_config(config: Any, **given: Any) -> Transformer:
     found |= _experts(config, found) | _window(config, found) | _latent(config, found)
     found |= given
     if lacking := [name for name in ("layers", "dim", "heads", "vocab", "ffn", "seq_len") if name not in found]:
-        said = "; ".join(f"{name} (as {', '.join(_NAMES[name])})" for name in lacking)
-        raise ValueError(f"the config says no {said}; give it: from_config(config, {lacking[0]}=...)")
+        named = "; ".join(f"{name} (as {', '.join(_NAMES[name])})" for name in lacking)
+        raise Incomplete(f"the model's config lacks {named}; add it to the config", lacking)
     return Transformer(**found)
 
 

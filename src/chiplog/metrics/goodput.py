@@ -15,7 +15,7 @@ KINDS = ("step", "data", "lost", "compile", "eval", "checkpoint", "init", "idle"
 SLOW_START = 3.0  # times the usual step: the first one compiled
 
 
-class Life(NamedTuple):
+class AttemptTime(NamedTuple):
     """One attempt, in seconds on one clock: its steps by their ends, and what else it was seen doing."""
 
     start: float
@@ -43,7 +43,7 @@ class Ledger(NamedTuple):
         return self.seconds["step"] / self.wall if self.wall > 0 else 0.0
 
 
-def ledger(lives: Sequence[Life]) -> Ledger:
+def ledger(lives: Sequence[AttemptTime]) -> Ledger:
     """Where the time of a run went; attempts that overlap count as long as each of them lived."""
     seconds = dict.fromkeys(KINDS, 0.0)
     ended = None
@@ -59,7 +59,7 @@ def ledger(lives: Sequence[Life]) -> Ledger:
     return Ledger(seconds, wall, len(lives))
 
 
-def _spend(life: Life) -> dict[str, float]:
+def _spend(life: AttemptTime) -> dict[str, float]:
     """The seconds of one attempt by kind."""
     spent = dict.fromkeys(KINDS, 0.0)
     total = life.end - life.start

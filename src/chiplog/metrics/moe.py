@@ -3,7 +3,8 @@
 Per layer, with c the tokens by expert, T their sum, E the experts, P the mean router probability by expert:
 
     aux loss      = coefficient * E * sum(c / T * P)            summed over layers
-    z-loss        = coefficient * mean(logsumexp(logits)²)      summed over layers
+    z-loss        = coefficient * mean(logsumexp(logits)²)      summed over layers; both coefficients are yours, or
+                    such that even routing of undecided tokens gives BALANCED_AUX and BALANCED_Z for any model
     utilisation   = experts with tokens / E                     the mean over layers, as all below
     imbalance     = max(c) / mean(c)
     load cv       = std(c) / mean(c)
@@ -20,8 +21,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from chiplog.core import records
-from chiplog.core.media import Media
-from chiplog.metrics.arrays import on_host
+from chiplog.core.values.media import Media
+from chiplog.metrics.host_arrays import on_host
 
 
 class Range(NamedTuple):
@@ -40,6 +41,9 @@ HEALTHY = {
     "expert_utilization": Range(0.8, 1.0, warn_below=0.5, means="many experts are unused"),
     "load_imbalance": Range(1.0, 2.0, warn_above=3.0, means="poor load distribution"),
 }
+# What even routing comes to where no coefficients are given; with fixed ones it would hang on the number of layers and
+# experts, and no range could judge it (docs/decisions/0030-coefficients-of-a-router.md).
+BALANCED_AUX, BALANCED_Z = 0.01, 0.001
 LEAST_UTILIZATION = 0.7  # what is worth an alert before it is a warning of the table
 MOST_IMBALANCE = 2.5
 
@@ -72,6 +76,7 @@ class Router(Media):
     `counts` are tokens by [layer, expert]; one layer may come as a plain row. `probs` are the router's probabilities:
     their mean by [layer, expert], or those of all tokens, [layer, token, expert], from which entropy and confidence
     follow too. `entropy` (in nats), `confidence` and `z` (mean of logsumexp²) are by layer, where they are known.
+    `aux_coefficient` and `z_coefficient` are those you train with; without them even routing gives 0.01 and 0.001.
     Becomes one event with a few scalars and one matrix `<name>/load`.
     """
 
@@ -86,8 +91,8 @@ class Router(Media):
         entropy: Any = None,
         confidence: Any = None,
         z: Any = None,
-        aux_coefficient: float = 1.0,
-        z_coefficient: float = 1.0,
+        aux_coefficient: float | None = None,
+        z_coefficient: float | None = None,
     ) -> None:
         given = {"counts": counts, "probs": probs, "entropy": entropy, "confidence": confidence, "z": z}
         self.arrays = {name: array for name, array in given.items() if array is not None}
@@ -124,8 +129,8 @@ def health(
     entropy: Any = None,
     confidence: Any = None,
     z: Any = None,
-    aux_coefficient: float = 1.0,
-    z_coefficient: float = 1.0,
+    aux_coefficient: float | None = None,
+    z_coefficient: float | None = None,
 ) -> dict[str, int | float]:
     """Every number of router health that can be known from these; see `Router` for the arrays."""
     import numpy
@@ -145,9 +150,11 @@ def health(
     if probs is not None:
         mean_probs, entropy, confidence = _sum_up(probs, entropy, confidence, load.shape)
         chosen = numpy.einsum("le,le->l", busy, mean_probs[routed])  # E * sum(c * P) / T is this by the mean load
-        found["aux_loss"] = aux_coefficient * (chosen / means).sum()
+        scale = BALANCED_AUX / len(busy) if aux_coefficient is None else aux_coefficient
+        found["aux_loss"] = scale * (chosen / means).sum()
     if z is not None:
-        found["z_loss"] = z_coefficient * _row(z, layers).sum()
+        scale = BALANCED_Z / len(busy) / numpy.log(max(experts, 2)) ** 2 if z_coefficient is None else z_coefficient
+        found["z_loss"] = scale * _row(z, layers).sum()
     away = busy - means[:, None]
     found |= {
         "expert_utilization": used[routed].mean() / experts,

@@ -1,7 +1,7 @@
 """The metrics of fine-tuning and reinforcement learning: their names, their formulas, and how the calls of a step meet.
 
 Each function gives `{name: (value, reducer)}`: the value of this call, and how the values of all calls of one global
-step become one number (`metrics/buffer.py`).
+step become one number (`metrics/step_buffer.py`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from itertools import repeat
 from typing import Any
 
 from chiplog.core.records import Number
-from chiplog.metrics.arrays import on_host
-from chiplog.metrics.history import exp
-from chiplog.metrics.reducing import MetricsT, Reducer
+from chiplog.metrics.host_arrays import on_host
+from chiplog.metrics.reducers import MetricsT, Reducer
+from chiplog.metrics.value_history import exp
 
 COMMON = ("loss", "perplexity", "learning_rate", "step_time_sec", "steps_per_sec", "tflops_per_step")
 SAMPLES = "rollouts"  # the table of prompts, completions and trajectory ids

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Mapping
+from math import nan
 
 from chiplog.core.records import Plain, Row
+from chiplog.metrics.catalog import is_loss
+
+SMOOTHED_FROM = 20  # points of a curve; fewer are drawn as they are
 
 
 class Averages:
@@ -51,12 +54,26 @@ class Averages:
         self._sums = {name: (float(total), float(weights)) for name, (total, weights) in state.get("sums", {}).items()}
 
 
-class Smoothing:
-    """A stage: the average of each of these names, beside it."""
+def exponential_mean(values: Iterable[float], weight: float) -> list[float]:
+    """The same of a whole curve: the unbiased average after each value, NaN where a value is not finite."""
+    averages: list[float] = []
+    total = share = 0.0
+    for value in values:
+        if value - value == 0:
+            total = weight * total + (1 - weight) * value
+            share = weight * share + (1 - weight)
+            averages.append(total / share)
+        else:
+            averages.append(nan)
+    return averages
 
-    def __init__(self, weight: float, names: tuple[str, ...] = ("loss", "*/loss")) -> None:
+
+class Smoothing:
+    """A stage: the average of each loss, beside it."""
+
+    def __init__(self, weight: float, wanted: Callable[[str], bool] = is_loss) -> None:
         self._averages = Averages(weight)
-        self._patterns = names
+        self._wanted = wanted
         self._smoothed: dict[str, str | None] = {}
 
     def __call__(self, row: Row, step: int | float) -> Row:  # noqa: ARG002
@@ -64,8 +81,7 @@ class Smoothing:
         for name, value in row.items():
             target = self._smoothed.get(name, "")
             if target == "":
-                wanted = any(fnmatchcase(str(name), pattern) for pattern in self._patterns)
-                target = self._smoothed[name] = f"smoothed/{name}" if wanted else None
+                target = self._smoothed[name] = f"smoothed/{name}" if self._wanted(str(name)) else None
             if target is not None and value - value == 0:
                 added[target] = self._averages.add(name, value)  # type: ignore[assignment]
         return {**row, **added} if added else row

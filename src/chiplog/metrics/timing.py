@@ -1,4 +1,4 @@
-"""The arithmetic of spans: where the time went, by name and by step. Times are integers, nanoseconds; results seconds.
+"""The arithmetic of the spans of one step: where its time went. Times are integers, nanoseconds; results seconds.
 
 Spans here are anything with the attributes of `Timed`. A span's own time is its duration without what its children on
 the same timeline cover; those on other timelines run beside it.
@@ -53,21 +53,16 @@ class Aggregate(msgspec.Struct, frozen=True):
     longest: float
 
 
-def aggregate(
-    spans: Iterable[Timed], *, by_step: bool = True, own: Mapping[Hashable, int] | None = None
-) -> list[Aggregate]:
-    """One row for each step, name and kind of timeline, in the order in which they first began.
-
-    `own` are the spans' own times where more is known than these spans.
-    """
+def aggregate(spans: Iterable[Timed]) -> list[Aggregate]:
+    """One row for each name and kind of timeline, over all steps, in the order in which they first began."""
     listed = list(spans)
-    own = own_times(listed) if own is None else own
-    groups: dict[tuple[Any, str, str], list[Timed]] = defaultdict(list)
+    own = own_times(listed)
+    groups: dict[tuple[str, str], list[Timed]] = defaultdict(list)
     for span in sorted(listed, key=lambda one: one.start):
-        groups[span.step if by_step else None, span.name, span.kind].append(span)
+        groups[span.name, span.kind].append(span)
     return [
         Aggregate(
-            step,
+            None,
             name,
             kind,
             len(group),
@@ -77,7 +72,7 @@ def aggregate(
             quantile(durations, 0.95) / 1e9,
             durations[-1] / 1e9,
         )
-        for (step, name, kind), group in groups.items()
+        for (name, kind), group in groups.items()
     ]
 
 
@@ -171,7 +166,7 @@ def wait(spans: Iterable[Timed], begun: Mapping[Hashable, int]) -> float:
     return sum(waited) / 1e9
 
 
-class _Row(NamedTuple):
+class _StepRow(NamedTuple):
     """A span of a batch, as `Timed`."""
 
     key: int
@@ -194,7 +189,7 @@ class StepTimes:
     LAG = 2  # steps: device spans come late
 
     def __init__(self) -> None:
-        self._open: dict[int | float, list[_Row]] = {}
+        self._open: dict[int | float, list[_StepRow]] = {}
         self._newest: int | float | None = None
 
     def feed(self, batch: Mapping[str, Any]) -> Iterator[tuple[int | float, Row]]:
@@ -218,7 +213,7 @@ class StepTimes:
 def times(spans: Sequence[Timed]) -> Row:
     """The row of metrics of one step's spans; see `StepTimes`."""
     row: Row = {}
-    for one in aggregate(spans, by_step=False):
+    for one in aggregate(spans):
         if one.kind == "device":
             row[f"perf/{one.name}/device_sec"] = one.total
         elif one.kind != "queue":
@@ -235,9 +230,9 @@ def times(spans: Sequence[Timed]) -> Row:
     return row
 
 
-def _rows(batch: Mapping[str, Any]) -> Iterator[_Row]:
+def _rows(batch: Mapping[str, Any]) -> Iterator[_StepRow]:
     names, lanes, kinds = batch["names"], batch["threads"], batch["kinds"]
     columns = (batch[column] for column in ("name", "thread", "id", "parent", "start", "duration", "step"))
     for name, lane, number, parent, start, duration, step in zip(*columns, strict=True):
         label = lanes[lane]
-        yield _Row(number, parent, names[name], label, kinds.get(label, ""), start, duration, step)
+        yield _StepRow(number, parent, names[name], label, kinds.get(label, ""), start, duration, step)

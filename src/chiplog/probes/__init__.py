@@ -1,1 +1,1 @@
-"""Sources that are sampled on a thread of their own; one file each."""
+"""Probes: data sources, each sampled on its own thread; one file each."""

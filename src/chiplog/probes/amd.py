@@ -1,7 +1,7 @@
-"""AMD GPUs, through AMD SMI; the fields are those of NVIDIA's, where AMD has them.
+"""AMD GPUs, through AMD SMI; the fields are those of the NVIDIA probe, as far as AMD has them.
 
-AMD's package cannot even be imported without its library, so that is done with the first sample, and a machine without
-it is one message.
+AMD's package cannot be imported without its library, so the first sample imports it; a machine without the library
+gets one message.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from chiplog.core import notes
-from chiplog.core.texts import words
+from chiplog.core import messages
+from chiplog.core.values.text import words
 from chiplog.probes.counters import Rates
 
 INTERVAL = 5.0  # s
-SLOW = 1.0  # s between two looks at throttling and links, a question that takes a millisecond
+SLOW = 1.0  # s between queries of throttling and links, which take a millisecond
 LIBRARY = "libamd_smi.so"
 KIB, MIB = 1 << 10, 1 << 20
 MEGABIT = 1_000_000 / 8  # bytes
-UNKNOWN = "N/A"  # what AMD says for "not supported"
-# How long the clocks were held down, and by what; of several, the first.
+UNKNOWN = "N/A"  # AMD's value for "not supported"
+# How long the clocks were throttled, and why; the first of several wins.
 _HELD = (
     ("ppt_residency_acc", "power cap"),
     ("socket_thm_residency_acc", "thermal cap"),
@@ -35,12 +35,12 @@ _XGMI = {"xgmi_rx": "xgmi_read_data_acc", "xgmi_tx": "xgmi_write_data_acc"}  # i
 
 
 def open_probe(environ: Mapping[str, str], *, interval: float = INTERVAL, gpus: Sequence[int] | None = None) -> Amd:
-    """`gpus` are the places in AMD SMI's list; without them all."""
+    """`gpus` are indices in AMD SMI's list; all GPUs by default."""
     return Amd(interval, gpus=gpus, rocm=environ.get("ROCM_HOME") or environ.get("ROCM_PATH") or "/opt/rocm")
 
 
 class Amd:
-    """A probe: one event `gpu` a GPU and sample, and `gpu-model` once each."""
+    """A probe: an event `gpu` per GPU and sample, and `gpu-model` once per GPU."""
 
     name = "gpu"
 
@@ -56,7 +56,7 @@ class Amd:
         self._gpus: dict[int, Any] = {}
         self._rates: dict[int, Rates] = {}
         self._slow_rates: dict[int, Rates] = {}
-        self._slow_at = 0.0  # when it is time to ask for throttling and links
+        self._slow_at = 0.0  # when to query throttling and links next
         self._energy: dict[int, float] = {}
 
     def first(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -73,7 +73,7 @@ class Amd:
         for index in self._gpus:
             fields = self._fields(index, now) | (self._slow(index, now) if slow else {})
             if not fields:
-                notes.once(f"gpu {index} silent", f"GPU {index} answers no question; it is left out until it does")
+                messages.once(f"gpu {index} silent", f"GPU {index} does not answer; it is left out until it does")
             else:
                 found.append({"id": index, **fields})
         return found
@@ -129,7 +129,7 @@ class Amd:
         return _known(fields)
 
     def _slow(self, index: int, now: float) -> dict[str, Any]:
-        """Why the clocks are down, and what goes over the links."""
+        """Why the clocks are throttled, and the traffic on the links."""
         smi, handle = self._smi, self._gpus[index]
         metrics = self._ask(smi.amdsmi_get_gpu_metrics_info, handle)
         counters = {name: metrics[name] for name, _ in _HELD if name in metrics}
@@ -162,7 +162,7 @@ class Amd:
         return _known(fields)
 
     def _ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """The known answers of a question that has several."""
+        """The supported values of a query that returns several."""
         answer = self._value(question, *arguments)
         return {name: value for name, value in answer.items() if value != UNKNOWN} if answer else {}
 
@@ -178,7 +178,7 @@ def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _throttle(metrics: Mapping[str, Any], rates: Mapping[str, float]) -> str | None:
-    """What held the clocks down since the last look; where that is not counted, whether anything does now."""
+    """What throttled the clocks since the last sample; without such counters, whether anything does now."""
     held = [(name, words) for name, words in _HELD if name in rates]
     if held:
         return next((words for name, words in held if rates[name] > 0), "")
@@ -187,19 +187,19 @@ def _throttle(metrics: Mapping[str, Any], rates: Mapping[str, float]) -> str | N
 
 
 def _first(answers: Mapping[str, Any], *names: str, scale: float = 1.0) -> int | None:
-    """The first of these that is known and not zero, which is how older cards say that they do not know."""
+    """The first value that is known and not zero; older cards report zero for unknown."""
     return next((round(answers[name] * scale) for name in names if answers.get(name)), None)
 
 
 def _limit(limit: int | None) -> int | None:
-    """A power limit in mW: documented in W, and handed on in the kernel's µW by some releases; no card is near both."""
+    """A power limit in mW. Documented in W, but some releases pass on the kernel's µW; the ranges do not overlap."""
     if not limit:
         return None
     return limit * 1000 if limit < 100_000 else round(limit / 1000)
 
 
 def _load(rocm: str) -> None:
-    """Fails where AMD's package would print and then fail for want of its library."""
+    """Fail before AMD's package does, which prints something first, if its library is missing."""
     tried = []
     for place in (str(Path(rocm) / "lib" / LIBRARY), LIBRARY):
         try:

@@ -14,12 +14,12 @@ INTERVAL = 5.0  # s
 
 
 def open_probe(environ: Mapping[str, str], *, interval: float = INTERVAL, path: str = ".") -> Cpu:  # noqa: ARG001
-    """`path` is on the file system whose free space is told."""
+    """`path` is on the file system whose free space is reported."""
     return Cpu(interval, path=path)
 
 
 class Cpu:
-    """A probe: one event `host` a sample, with percent, bytes, and bytes a second; what cannot be asked is absent."""
+    """A probe: an event `host` per sample, with percent, bytes, and bytes per second; unsupported fields are absent."""
 
     name = "host"
 
@@ -30,7 +30,7 @@ class Cpu:
         self._path = path
         self._process = psutil.Process()
         self._rates = Rates()
-        psutil.cpu_percent()  # each is about the time since the call before
+        psutil.cpu_percent()  # each call covers the time since the previous one
         self._process.cpu_percent()
 
     def sample(self) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ class Cpu:
         found = {
             "cpu": {
                 "util": _try(psutil.cpu_percent),
-                "process": _try(self._process.cpu_percent),  # 100 is one processor
+                "process": _try(self._process.cpu_percent),  # 100 is one core
                 "threads": _try(self._process.num_threads),
                 "load": _try(lambda: psutil.getloadavg()[0]),
             },

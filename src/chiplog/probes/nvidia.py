@@ -1,8 +1,8 @@
 """NVIDIA GPUs, through NVML.
 
-What a GPU or a driver does not support is absent, and not asked for again. What moves slowly is asked for, and said,
-once a second at most. A GPU that is lost is said once and left out; the others go on. Power is the energy used since
-the last sample by the time since then, so nothing between two samples is missed.
+What a GPU or a driver does not support is absent, and not queried again. Values that change slowly are queried and
+reported once per second at most. A lost GPU is reported once and left out; the others continue. Power is the energy
+used since the last sample divided by the time since then, so nothing between two samples is missed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import pynvml
 
-from chiplog.core import notes
+from chiplog.core import messages
 from chiplog.probes.counters import Rates
 
 INTERVAL = 5.0  # s
-SLOW = 1.0  # s between two looks at memory, limits, the fan, error counts and the links' rates
-RETRY = 60.0  # s until a lost GPU is looked for again
+SLOW = 1.0  # s between queries of memory, limits, the fan, error counts and the links' rates
+RETRY = 60.0  # s until a lost GPU is tried again
 ALL_LINKS = 0xFFFFFFFF
 KIB = 1024
 
@@ -32,7 +32,7 @@ _UNSUPPORTED = frozenset(
         pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
     )
 )
-# Why the clocks are down; of several, the first.
+# Why the clocks are throttled; the first of several wins.
 _REASONS = (
     (pynvml.nvmlClocksEventReasonSwPowerCap | pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown, "power cap"),
     (
@@ -43,7 +43,7 @@ _REASONS = (
     ),
     (pynvml.nvmlClocksEventReasonGpuIdle, "idle"),
 )
-# CUDA cores of a multiprocessor by compute capability, NVIDIA's CUDA programming guide; NVML knows the cores only.
+# CUDA cores per multiprocessor by compute capability, NVIDIA's CUDA programming guide; NVML knows only the cores.
 _CORES = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 _CORES_SINCE_86 = 128
 
@@ -51,12 +51,12 @@ Handle = Any
 
 
 def open_probe(environ: Mapping[str, str], *, interval: float = INTERVAL, gpus: Sequence[int] | None = None) -> Nvidia:
-    """`gpus` are NVML's indices; without them those of `CUDA_VISIBLE_DEVICES`, or all."""
+    """`gpus` are NVML's indices; by default those in `CUDA_VISIBLE_DEVICES`, or all."""
     return Nvidia(interval, gpus=gpus, visible=environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 class Nvidia:
-    """A probe: one event `gpu` a GPU and sample, and `gpu-model` once each."""
+    """A probe: an event `gpu` per GPU and sample, and `gpu-model` once per GPU."""
 
     name = "gpu"
 
@@ -91,7 +91,7 @@ class Nvidia:
             except pynvml.NVMLError as error:
                 found.append(self._lose(gpu, error, now))
         if all(gpu.retry > now for gpu in self._gpus):
-            self.close()  # the driver may come back, and is then opened anew
+            self.close()  # the driver may come back, and is then opened again
         return found
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class Nvidia:
             try:
                 pynvml.nvmlShutdown()
             except pynvml.NVMLError:
-                pass  # a driver that has gone cannot be closed either
+                pass  # a driver that is gone cannot be closed either
 
     def _begin(self) -> None:
         if self._open:
@@ -116,35 +116,35 @@ class Nvidia:
         if self._wanted is not None:
             return gpu.index in self._wanted
         if self._visible is None or "MIG-" in self._visible:
-            return True  # nothing is said about whole GPUs
+            return True  # it does not select whole GPUs
         names = [name.strip() for name in self._visible.split(",")]
         return any(name == str(gpu.index) or (len(name) > 4 and gpu.uuid.startswith(name)) for name in names)
 
     def _lose(self, gpu: _Gpu, error: Exception, now: float) -> dict[str, Any]:
         gpu.retry = now + RETRY
-        notes.once(
+        messages.once(
             f"gpu {gpu.index} lost",
-            f"GPU {gpu.index} does not answer ({error}); it is left out, and looked for again every {RETRY:.0f} s",
+            f"GPU {gpu.index} does not answer ({error}); it is left out, and tried again every {RETRY:.0f} s",
         )
         return {"id": gpu.index, "lost": True, "reason": str(error)}
 
 
 class _Reading(NamedTuple):
-    """One question to NVML: the names of its answers, and the ways to ask, the best one first."""
+    """One query to NVML: the names of its values, and the ways to ask, best first."""
 
     names: tuple[str, ...]
     ways: Sequence[Callable[[Handle], Any]]
 
 
 class _Gpu:
-    """One GPU, and what it has been found to support."""
+    """One GPU, and the queries it supports."""
 
     def __init__(self, index: int) -> None:
         self.index = index
         self._handle: Handle = None
         self.retry = 0.0
         self._often, self._seldom, self._power = list(_OFTEN), list(_SELDOM), list(_POWER)
-        self._slow_at = 0.0  # when it is time to ask for what moves slowly
+        self._slow_at = 0.0  # when to query slow values next
         self._pcie, self._fields = list(_PCIE), list(_LINKS)
         self._rates, self._average = Rates(), Rates()
         self._first: int | None = None  # mJ at the first sample
@@ -180,7 +180,7 @@ class _Gpu:
         return found
 
     def model(self) -> dict[str, Any]:
-        """What it is."""
+        """The model and its properties."""
         found: dict[str, Any] = {"id": self.index, **self._ask(list(_MODEL))}
         cores = found.pop("cores", None)
         each = _cores_of(found.get("major"), found.get("minor"))
@@ -189,7 +189,7 @@ class _Gpu:
         return found
 
     def _ask(self, readings: list[_Reading]) -> dict[str, Any]:
-        """The answers to these; what is found to have none is not asked again. Raises when the GPU is lost."""
+        """The values of these queries; one that is not supported is not tried again. Raises when the GPU is lost."""
         handle = self.handle
         found: dict[str, Any] = {}
         refused = []
@@ -209,7 +209,7 @@ class _Gpu:
         return found | self._ask_otherwise(readings, refused) if refused else found
 
     def _ask_otherwise(self, readings: list[_Reading], refused: list[_Reading]) -> dict[str, Any]:
-        """The answers to these in the next best way, which is the way from now on."""
+        """Ask in the next best way, and keep to it from now on."""
         others = [_Reading(names, rest) for names, (_, *rest) in refused if rest]
         readings[:] = [reading for reading in readings if reading not in refused]
         found = self._ask(others)
@@ -217,7 +217,7 @@ class _Gpu:
         return found
 
     def _links(self) -> dict[str, int]:
-        """Bytes on the links, since whenever; all with one call."""
+        """Bytes on the links, from an arbitrary start; all with one call."""
         if not self._fields:
             return {}
         try:
@@ -241,7 +241,7 @@ class _Gpu:
 
 
 def _reason(bits: int) -> str:
-    """Why the clocks are down; empty when they are not."""
+    """Why the clocks are throttled; empty if they are not."""
     return next((words for mask, words in _REASONS if bits & mask), "other cap" if bits else "")
 
 
@@ -289,7 +289,7 @@ _OFTEN = (
         ),
     ),
 )
-_POWER = (_Reading(("power",), (pynvml.nvmlDeviceGetPowerUsage,)),)  # where no energy says it
+_POWER = (_Reading(("power",), (pynvml.nvmlDeviceGetPowerUsage,)),)  # if there is no energy counter
 _SELDOM = (
     _Reading(("dram_free", "dram_total"), (_memory,)),
     _Reading(("max_clock",), (lambda handle: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM),)),
@@ -302,7 +302,7 @@ _SELDOM = (
     _Reading(("ecc_corrected",), (_errors(pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),)),
     _Reading(("ecc_uncorrected",), (_errors(pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),)),
 )
-# Where there are no counters, NVML looks for 20 ms itself; it says KB a second.
+# Without counters, NVML itself measures for 20 ms; the unit is KB per second.
 _PCIE = (
     _Reading(
         ("pcie_rx",),
@@ -323,14 +323,14 @@ _MODEL = (
     _Reading(("ecc",), (lambda handle: bool(pynvml.nvmlDeviceGetCurrentEccMode(handle)),)),
     _Reading(("cuda_driver",), (lambda _: pynvml.nvmlSystemGetCudaDriverVersion_v2(),)),
 )
-# name, field, scope, how much one count is
+# name, field, scope, bytes per count
 _LINKS = (
     ("pcie_rx", pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0, 1),
     ("pcie_tx", pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0, 1),
     ("nvlink_rx", pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS, KIB),
     ("nvlink_tx", pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS, KIB),
 )
-# An nvmlFieldValue_t as it lies in memory, and its value by type; the binding's own way takes five times as long.
+# The memory layout of nvmlFieldValue_t, and its value by type; the binding's own way takes five times as long.
 _FIELD = struct.Struct("=IIqqII8s")
 _VALUES = {
     pynvml.NVML_VALUE_TYPE_DOUBLE: struct.Struct("=d"),

@@ -16,9 +16,9 @@ PROBES = {"nvidia": "pynvml", "amd": "amdsmi", "cpu": "psutil"}
 
 
 def open_named(name: str, options: Mapping[str, Any], environ: Mapping[str, str]) -> Probe:
-    """A probe by its name; fails for a name nobody answers to, a package that is missing, and an unknown option.
+    """Open a probe by name; fails for an unknown name, a missing package and an unknown option.
 
-    A device or a driver that is not there is no mistake at the door: the sampler says so, and tries again.
+    A missing device or driver is not an error here: the sampler reports it, and tries again.
     """
     if name not in PROBES:
         raise BadSetting(f"no probe named {name!r}; there are: {', '.join(PROBES)}")

@@ -1,4 +1,4 @@
-"""The thread that samples a probe and records what it says."""
+"""The thread that samples a probe and records the result."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chiplog.core import notes
+from chiplog.core import messages
 from chiplog.core.protocols import Probe
-from chiplog.core.texts import words
+from chiplog.core.values.text import words
 
-LONGEST = 60.0  # s between two tries of a probe that fails
-PATIENCE = 1.0  # s that the end of a run waits for a sample under way
+LONGEST = 60.0  # s between retries of a failing probe
+PATIENCE = 1.0  # s that the end of a run waits for a running sample
 
 
 class Sampler:
-    """Calls `emit(name, data)` for everything a probe says, every `interval` seconds, until stopped.
+    """Calls `emit(name, data)` for everything that a probe returns, every `interval` seconds, until stopped.
 
-    A probe may have `first()`, what it says once, as pairs of an event's name and data; and `close()`. One that fails
-    is tried again with growing pauses.
+    A probe may have `first()`, which returns what to record once, as pairs of an event's name and data; and `close()`.
+    A failing probe is retried with growing pauses.
     """
 
     def __init__(self, probe: Probe, emit: Callable[[str, Mapping[str, Any]], None]) -> None:
@@ -45,9 +45,9 @@ class Sampler:
             except Exception as error:
                 failures += 1
                 pause = max(pause, min(LONGEST, pause * 2**failures))
-                notes.once(
+                messages.once(
                     f"probe {self._probe.name}",
-                    f"probe {self._probe.name!r} fails and is tried again: {words(error)}",
+                    f"probe {self._probe.name!r} failed and will be tried again: {words(error)}",
                 )
             self._stop.wait(pause)
         self._close()
@@ -69,4 +69,4 @@ class Sampler:
             try:
                 close()
             except Exception as error:
-                notes.once(f"probe {self._probe.name} close", f"probe {self._probe.name!r}: {words(error)}")
+                messages.once(f"probe {self._probe.name} close", f"probe {self._probe.name!r}: {words(error)}")

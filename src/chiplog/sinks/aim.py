@@ -22,11 +22,12 @@ from aim.sdk.repo_utils import get_repo
 from aim.sdk.run import Run
 from aim.sdk.utils import search_aim_repo
 
-from chiplog.core import values
 from chiplog.core.errors import Rejected
 from chiplog.core.identity import Identity
 from chiplog.core.records import NONFINITE, Alert, AnyRecord, Event, File, Histogram, Number, Plain, Text
-from chiplog.sinks.outward import outward
+from chiplog.core.values import convert
+from chiplog.core.values.convert import double
+from chiplog.sinks.shared.service_metrics import outward, texts
 
 OURS = "chiplog"  # the parameter that tells our runs
 FURTHEST = (1 << 63) - 1
@@ -96,7 +97,10 @@ class Aim:
                 if (shown := medium(record, self._identity.dir)) is not None:
                     run._tracker._track(shown, at, utf8(record.name), whole(record.step))
             elif row := numbers(outward(record)):
-                run._tracker._track(row, at, step=whole(getattr(record, "step", None)))
+                step = whole(getattr(record, "step", None))
+                run._tracker._track(row, at, step=step)
+                for name, text in texts(record).items():
+                    run._tracker._track(AimText(utf8(text)), at, utf8(name), step)
         except (TypeError, ValueError, SyntaxError) as error:  # a picture that is none, a name that was another kind
             raise Rejected(f"{type(error).__name__}: {error}") from error
 
@@ -186,7 +190,7 @@ def whole(step: int | float | None) -> int:
 
 def sayable(config: Mapping[str, Plain]) -> dict[str, Plain]:
     """A config as Aim can keep it: its integers have 64 bits, and its text is UTF-8."""
-    said: dict[str, Plain] = _sayable(values.plain(config))
+    said: dict[str, Plain] = _sayable(convert.plain(config))
     return said
 
 
@@ -228,8 +232,6 @@ def _commit(run: Run) -> None:
 
 def _float(value: Number) -> float:
     try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
+        return double(value)
     except (TypeError, ValueError):
         return float("nan")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from chiplog.core import notes
+from chiplog.core import messages as notes
+from chiplog.core.errors import RestartDelivery
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Plain
 from chiplog.sinks.jsonl import line
-from chiplog.sinks.tape import Tape
+from chiplog.sinks.shared.append_file import AppendFile, check_regular
 
 OPEN, END = b"[", b"\n]\n"
 PAGE = 4096
+HEAD = 96  # bytes by which a file is known again: the time of its first record is among them
 
 Lines: TypeAlias = Callable[[AnyRecord, dict[str, Plain]], Iterable[bytes]]  # a record, and notes to keep
 
@@ -28,16 +31,20 @@ class Json:
 
     A file that is damaged at its end keeps its whole records, and the damaged one is kept beside it. `lines` says which
     objects a record becomes; it may note what it needs to know of earlier records, which is kept with the state.
+    `own`: a file that has been replaced by another's is not written over, but put aside, and ours is made again;
+    `fresh`: also one that was there before the first record.
     """
 
-    def __init__(self, path: Path, lines: Lines | None = None) -> None:
+    def __init__(self, path: Path, lines: Lines | None = None, *, own: bool = False, fresh: bool = False) -> None:
         self.path = Path(path)
         self._lines = lines or _as_it_is
         self._notes: dict[str, Plain] = {}
-        self._tape = Tape(self.path, tail=END)
+        self._tape = AppendFile(self.path, tail=END)
         self._begun = False
         self._behind: Mapping[str, Plain] | None = None  # a state that is still to be restored
         self._empty = True
+        self._own, self._fresh = own, fresh
+        self._head = ""  # how our own file begins
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._begin()
@@ -50,18 +57,39 @@ class Json:
         if held:
             self._append(held)
 
+    @property
+    def size(self) -> int:
+        """The bytes written so far."""
+        return self._tape.size
+
+    def probe(self) -> None:
+        """Write the end of the array once more, which changes nothing: so long takes the disk."""
+        self._tape.append(b"")
+
     def close(self) -> None:
         self._begin()
         self._tape.close()
 
     def state(self) -> dict[str, Plain]:
         self._begin()
-        return {"size": self._tape.size, "empty": self._empty, **({"notes": dict(self._notes)} if self._notes else {})}
+        state: dict[str, Plain] = {"size": self._tape.size, "empty": self._empty}
+        if self._notes:
+            state["notes"] = dict(self._notes)
+        if self._own:
+            if len(self._head) < HEAD:
+                self._head = self._read_head(min(HEAD, self._tape.size))
+            state["head"] = self._head
+        return state
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Bring the array back to what it held; where that fails it is tried again before the next write."""
-        self._behind, self._notes = state, dict(state.get("notes", {}))
         self._tape.close()  # the file may have been replaced since
+        if self._own and state.get("size"):
+            self._head = str(state.get("head", ""))
+            if not self._tape.length() or self._read_head(len(self._head)) != self._head:
+                self._put_aside()
+                raise RestartDelivery(f"{self.path} is gone, or of another run")
+        self._behind, self._notes = state, dict(state.get("notes", {}))
         self._begin()
 
     def _crosses(self, size: int) -> bool:
@@ -84,6 +112,9 @@ class Json:
             else:
                 notes.say(f"{self.path} was cut by somebody else; what is left of it is kept")
                 self._continue()
+        elif not self._begun and self._fresh:
+            self._put_aside()
+            self._start_empty()
         elif not self._begun:
             self._continue()
         self._begun, self._behind = True, None
@@ -97,8 +128,8 @@ class Json:
         content = self.path.read_bytes() if length else b""
         end, count, whole = _values(content)
         if not whole:
-            aside = _free(self.path)
-            aside.touch(mode=0o600)
+            aside = _free(lambda number: self.path.with_name(f"{self.path.name}.damaged-{number}"))
+            aside.touch(mode=stat.S_IMODE(self.path.stat().st_mode))
             aside.write_bytes(content)
             notes.say(
                 f"{self.path} was damaged from byte {end:,} on; its {count:,} whole records are kept, "
@@ -109,6 +140,19 @@ class Json:
             self._empty = False
         else:
             self._start_empty()
+
+    def _put_aside(self) -> None:
+        """Keep the records of somebody else under another name, if there are any."""
+        check_regular(self.path)
+        if self._tape.length() <= len(OPEN + END):
+            return
+        aside = _free(lambda number: self.path.with_name(f"{self.path.stem}.{number}{self.path.suffix}"))
+        self.path.replace(aside)
+        notes.say(f"{self.path} was there already; it is {aside.name} now")
+
+    def _read_head(self, size: int) -> str:
+        with self.path.open("rb") as file:
+            return file.read(size).decode("latin-1")
 
     def _start_empty(self) -> None:
         self._tape.cut(0)
@@ -157,8 +201,9 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _free(path: Path) -> Path:
+def _free(name: Callable[[int], Path]) -> Path:
+    """The first of these names that nobody has."""
     number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+    while (path := name(number)).exists():
         number += 1
-    return aside
+    return path

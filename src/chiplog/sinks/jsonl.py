@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from chiplog.core import notes, records, values
+from chiplog.core import messages, records
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Plain, Unknown
-from chiplog.sinks.tape import CHUNK, Tape
+from chiplog.core.values import convert
+from chiplog.sinks.shared.append_file import CHUNK, AppendFile
 
 
 def open_sink(identity: Identity, environ: Mapping[str, str]) -> Jsonl:  # noqa: ARG001
@@ -26,7 +27,7 @@ class Jsonl:
     def __init__(self, path: Path, say: Callable[[AnyRecord], bytes | None] | None = None) -> None:
         self.path = Path(path)
         self._say = say or line
-        self._tape = Tape(self.path)
+        self._tape = AppendFile(self.path)
         self._begun = False
         self._behind: Mapping[str, Plain] | None = None  # a state that is still to be restored
 
@@ -54,7 +55,7 @@ class Jsonl:
             size = self._behind.get("size", 0)
             if (length := self._tape.length()) < size:
                 size = _end_of_lines(self.path, length)
-                notes.say(f"{self.path} was changed by somebody else; {size:,} bytes were left of it")
+                messages.say(f"{self.path} was changed by somebody else; {size:,} bytes were left of it")
             self._tape.cut(size)
         elif not self._begun:
             self._tape.size = length = self._tape.length()
@@ -82,7 +83,7 @@ def line(record: AnyRecord) -> bytes:
             return msgspec.json.encode(records.fields(record))
         return records.encode(record)
     except (ValueError, TypeError, OverflowError):  # lone surrogates, ints beyond what `str` converts
-        return msgspec.json.encode(values.plain(records.fields(record)))
+        return msgspec.json.encode(convert.plain(records.fields(record)))
 
 
 def _end_of_lines(path: Path, length: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord
-from chiplog.sinks.rows import Row, Rows
+from chiplog.sinks.shared.rows import Row, Rows
 
 
 def open_sink(identity: Identity, environ: Mapping[str, str]) -> Memory:  # noqa: ARG001

@@ -29,11 +29,12 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, Metric, NumberData
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-from chiplog.core import notes
+from chiplog.core import messages
 from chiplog.core.errors import BadSetting, Rejected
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Attempt, Spans, Step
-from chiplog.sinks.outward import double, outward
+from chiplog.core.values.convert import double
+from chiplog.sinks.shared.service_metrics import outward
 from chiplog.version import VERSION
 
 DEFAULT = "http://localhost:4318"  # OTLP/HTTP, by its specification
@@ -50,7 +51,7 @@ def open_sink(identity: Identity, environ: Mapping[str, str], *, endpoint: str =
         "chiplog.run.id": identity.id,
         "chiplog.run.name": identity.name or identity.id,
     }
-    doors = {signal: Door(_address(signal, endpoint, environ), _headers(signal, environ)) for signal in SIGNALS}
+    doors = {signal: Endpoint(_address(signal, endpoint, environ), _headers(signal, environ)) for signal in SIGNALS}
     return Otel(identity.id, Resource(attributes=_attributes(attributes)), doors["metrics"], doors["traces"])
 
 
@@ -62,7 +63,7 @@ class Otel:
 
     commits = True
 
-    def __init__(self, run: str, resource: Resource, metrics: Door, traces: Door) -> None:
+    def __init__(self, run: str, resource: Resource, metrics: Endpoint, traces: Endpoint) -> None:
         self._run, self._resource = run, resource
         self._metrics, self._traces = metrics, traces
         self._attempt = 1
@@ -103,7 +104,7 @@ class Otel:
         self._attempt = state.get("attempt", 1)
 
 
-class Door:
+class Endpoint:
     """One address that takes messages."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
@@ -238,4 +239,6 @@ def _headers(signal: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 def _say_refused(refused: int, why: str) -> None:
     if refused:
-        notes.once("otel", f"the OTLP endpoint took a batch, but not {refused:,} of its points or spans: {why[:200]}")
+        messages.once(
+            "otel", f"the OTLP endpoint took a batch, but not {refused:,} of its points or spans: {why[:200]}"
+        )

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Attempt, Plain
-from chiplog.sinks.tape import Tape
-from chiplog.store import timelines
-from chiplog.store.timelines import COUNTERS, Trace
+from chiplog.sinks.shared.append_file import AppendFile
+from chiplog.store.perfetto import trace
+from chiplog.store.perfetto.trace import COUNTERS, Trace
 
 KEPT = 1000  # tracks that a state names
 
@@ -36,7 +36,7 @@ class Perfetto:
     def __init__(self, path: Path, rank: int = 0, counters: Sequence[str] = COUNTERS) -> None:
         self.path = Path(path)
         self._rank, self._counters = rank, tuple(counters)
-        self._tape = Tape(self.path)
+        self._tape = AppendFile(self.path)
         self._attempt = 1
         self._starts = 0  # how often this attempt's packets were begun anew
         self._tracks: Mapping[str, int] = {}
@@ -65,7 +65,7 @@ class Perfetto:
     def _packets(self, record: AnyRecord) -> bytes:
         if isinstance(record, Attempt):
             self._attempt, self._starts = record.attempt, self._starts if record.attempt == self._attempt else 0
-            self._trace = timelines.opened(record, record.attempt, self._counters, start=self._starts)
+            self._trace = trace.opened(record, record.attempt, self._counters, start=self._starts)
         elif self._trace is None:
             self._trace = Trace(
                 self._rank,

@@ -18,8 +18,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from chiplog.core.errors import BadSetting
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Finish, Record, Step
-from chiplog.sinks.outward import double, outward
-from chiplog.store import state
+from chiplog.core.values.convert import double
+from chiplog.sinks.shared.service_metrics import outward
+from chiplog.store.runs import state
 
 LABELS = ("project", "run", "run_name")
 ANSWER = 0.5  # s for the answer to a last scrape to go out

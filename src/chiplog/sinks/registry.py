@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from chiplog.core.errors import BadSetting, MissingPackage, UnknownSink
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import Sink
-from chiplog.sinks import wrappers
+from chiplog.sinks.adapters import backends, factories
 
 
 class Service(NamedTuple):
@@ -23,9 +23,10 @@ class Service(NamedTuple):
 
     package: str  # the module its own one needs
     options: tuple[str, ...]  # the keywords of its `open_sink`
+    login: str = ""  # a module of ours whose `check(environ, options)` knows whether it can work, before the import
 
 
-# Each is a module here with a function `open_sink(identity, environ, **options)`.
+# Each is a module here, or a folder with a module `sink`, with a function `open_sink(identity, environ, **options)`.
 LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory", "perfetto")
 SERVICES: dict[str, Service] = {
     "aim": Service("aim", ("repo", "experiment", "name")),
@@ -35,11 +36,38 @@ SERVICES: dict[str, Service] = {
     "trackio": Service("trackio", ("project", "name", "dir")),
     "wandb": Service(
         "wandb",
-        ("id", "project", "entity", "group", "job_type", "name", "notes", "tags", "mode", "history", "settings"),
+        (
+            "id",
+            "project",
+            "entity",
+            "group",
+            "job_type",
+            "name",
+            "notes",
+            "tags",
+            "mode",
+            "resume",
+            "history",
+            "settings",
+            "config",
+            "current",
+        ),
+        "wandb.login",
     ),
 }
 # What keeps the packages of services from reporting to their makers; for the processes that are only ours.
 QUIET = {"WANDB_ERROR_REPORTING": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+# Variables that name a place: where the training is, which is not where the relay is.
+PLACES = (
+    "WANDB_DIR",
+    "WANDB_DATA_DIR",
+    "WANDB_CACHE_DIR",
+    "WANDB_CONFIG_DIR",
+    "WANDB_ARTIFACT_DIR",
+    "WANDB_IDENTITY_TOKEN_FILE",
+    "WANDB_CREDENTIALS_FILE",
+    "NETRC",
+)
 BUILT_IN = (*LOCAL, *SERVICES)
 NONE = "none"
 GROUP, SERVICE_GROUP = "chiplog.sinks", "chiplog.services"  # entry points of other packages
@@ -76,6 +104,12 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
         _check(name, options, SERVICES[name].options)
 
 
+def check_ready(name: str, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """Raises `Refused` for a service that cannot work as things are, without importing its package."""
+    if name in SERVICES and SERVICES[name].login:
+        import_module(f"chiplog.sinks.{SERVICES[name].login}").check(environ, options)
+
+
 def register_backend(name: str, backend: Callable[..., Any]) -> None:
     """Let `sinks="name"` mean this class, or function that makes a backend; a later one of the same name replaces it.
 
@@ -94,20 +128,21 @@ def register_backend(name: str, backend: Callable[..., Any]) -> None:
 def open_named(name: str, options: Mapping[str, Any], identity: Identity, environ: Mapping[str, str]) -> Sink:
     """Open a sink by its name. One of another package that fails is opened as one that says so."""
     if name in _registered:
-        return wrappers.opened(lambda: wrappers.make(_registered[name], identity, options), identity)
+        return factories.make(_registered[name], identity, options)
     opener = _opener(name)
     if isinstance(opener, type):  # a backend's class, from an entry point
-        return wrappers.opened(lambda: wrappers.make(opener, identity, options), identity)
+        return factories.make(opener, identity, options)
     if options:
         _check(name, options, list(inspect.signature(opener).parameters)[2:])
     if name not in BUILT_IN and name in _foreign(GROUP):
-        return wrappers.opened(lambda: opener(identity, environ, **options), identity)
+        made = factories.FactoryThread(lambda: opener(identity, environ, **options), factories.factory_name(opener))
+        return factories.MadeSink(made, identity)
     return opener(identity, environ, **options)
 
 
 def open_service(name: str, options: Mapping[str, Any], identity: Identity, environ: Mapping[str, str]) -> Sink:
     """A service on a thread of the training: if it does not work, that is no mistake made at the door."""
-    return wrappers.opened(lambda: open_named(name, options, identity, environ), identity)
+    return factories.opened(lambda: open_named(name, options, identity, environ), identity)
 
 
 def open_objects(things: Iterable[tuple[str | None, Any]], identity: Identity) -> dict[str, Sink]:
@@ -115,7 +150,8 @@ def open_objects(things: Iterable[tuple[str | None, Any]], identity: Identity) -
     opened: dict[str, Sink] = {}
     for given, thing in things:
         sink = _object(thing, identity)
-        name = given or _name(wrappers.native(sink)) or _name(thing) or "backend"
+        late = isinstance(sink, factories.MadeSink) and not sink.opened
+        name = given or _name(sink if late else factories.native(sink)) or _name(thing) or "backend"
         while name in opened:
             name += "-2"
         opened[name] = sink
@@ -132,7 +168,10 @@ def _check(name: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
 def _opener(name: str) -> Opener:
     if name in BUILT_IN:
         try:
-            opener: Opener = import_module(f"chiplog.sinks.{name}").open_sink
+            module = import_module(f"chiplog.sinks.{name}")
+            if hasattr(module, "__path__"):
+                module = import_module(f"chiplog.sinks.{name}.sink")
+            opener: Opener = module.open_sink
         except ImportError as error:
             raise MissingPackage(
                 f"the {name!r} sink needs the {error.name!r} package: pip install 'chiplog[{name}]'"
@@ -161,15 +200,17 @@ def _foreign(group: str) -> dict[str, Any]:
 
 
 def _object(thing: Any, identity: Identity) -> Sink:
-    """A sink from a factory, which is called here and now, or around an object as it is."""
-    if not wrappers.is_factory(thing):
-        return wrappers.wrap(thing, identity)
-    return wrappers.opened(lambda: wrappers.make(thing, identity), identity)
+    """A sink from a factory, which is called now and on a thread of its own, or around an object as it is."""
+    if isinstance(thing, factories.FactoryThread):
+        return factories.MadeSink(thing, identity)
+    return factories.make(thing, identity) if factories.is_factory(thing) else backends.wrap(thing, identity)
 
 
 def _name(thing: Any) -> str:
     """What a thing is called, in small letters; nothing for what has no name of its own."""
-    if isinstance(thing, wrappers.Unopened):
+    if isinstance(thing, factories.FactoryThread):
+        return "" if thing.factory.startswith("lambda") else thing.factory.lower()
+    if isinstance(thing, (factories.Unopened, factories.MadeSink)):
         return ""
     name = getattr(thing, "name", None) or getattr(thing, "__name__", type(thing).__name__)
     return "" if name == "<lambda>" else str(name).lower()

@@ -19,7 +19,6 @@ from trackio import utils
 from trackio.media import get_project_media_path
 from trackio.sqlite_storage import SQLiteStorage
 
-from chiplog.core import values
 from chiplog.core.identity import Identity
 from chiplog.core.records import (
     NONFINITE,
@@ -34,7 +33,9 @@ from chiplog.core.records import (
     Table,
     Text,
 )
-from chiplog.sinks.outward import outward
+from chiplog.core.values import convert
+from chiplog.core.values.convert import double
+from chiplog.sinks.shared.service_metrics import outward
 
 FURTHEST = (1 << 63) - 1
 EXACT = (1 << 63, 1 << 64)  # the lowest and the highest integer that its JSON can say
@@ -158,7 +159,7 @@ def medium(record: Table | Matrix | Histogram | Text, project: str, run: str) ->
 
 def configured(config: Mapping[str, Plain]) -> dict[str, Plain]:
     """A config as its JSON can say it; a name that begins with an underscore is Trackio's own, and loses it."""
-    plain = _sayable(values.plain(config))
+    plain = _sayable(convert.plain(config))
     return {name.lstrip("_") or "_": value for name, value in plain.items()}
 
 
@@ -204,10 +205,7 @@ def _cell(value: Plain) -> Plain:
 def _number(value: Number) -> Number:
     """Integers beyond 64 bits as floats, infinite where they are beyond those too."""
     if isinstance(value, int) and not -EXACT[0] <= value < EXACT[1]:
-        try:
-            return float(value)
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
+        return double(value)
     return value
 
 

@@ -1,4 +1,4 @@
-"""Columns of Arrow as numpy sees them. Arrow's own ways would import pandas, which takes half a second."""
+"""Arrow columns as numpy arrays. Arrow's own conversions would import pandas, which takes half a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KINDS = {"int8": np.int8, "int32": np.int32, "int64": np.int64, "double": np.fl
 
 
 def numbers(column: Any, missing: float | None = None) -> Any:
-    """An array, or one in chunks, of numbers; `missing` stands where there is none, which without it is an error."""
+    """An array of numbers, or a chunked one; `missing` replaces nulls, which are an error without it."""
     kind = np.dtype(_KINDS[str(column.type)])
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     found = [
@@ -29,13 +29,13 @@ def numbers(column: Any, missing: float | None = None) -> Any:
 
 
 def truths(column: Any) -> npt.NDArray[np.bool_]:
-    """An array of booleans, all of them given."""
+    """An array of booleans without nulls."""
     found: npt.NDArray[np.bool_] = numbers(column.cast("int8")) != 0
     return found
 
 
 def text(said: str) -> pa.StringScalar:
-    """A text as Arrow compares it."""
+    """A string as Arrow compares it."""
     data = said.encode("utf-8", "surrogatepass")
     ends = np.array([0, len(data)], np.int32)
     return pa.StringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(data))[0]

@@ -1,4 +1,4 @@
-"""Where things are in a run directory, and what may be a name there."""
+"""The paths inside a run directory, and the names allowed there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BASELINES = "baselines"
 
 
 class Segment(NamedTuple):
-    """One journal file: of one rank, in one attempt."""
+    """One journal file of one rank in one attempt."""
 
     rank: int
     attempt: int
@@ -45,7 +45,7 @@ def parse_segment(filename: str) -> Segment | None:
 
 
 def segments(run: Path) -> list[Segment]:
-    """All segments of a run by rank, attempt and number; reads nothing but names."""
+    """All segments of a run by rank, attempt and number; reads only names."""
     try:
         names = [entry.name for entry in (run / JOURNAL).iterdir()]
     except OSError:
@@ -54,7 +54,7 @@ def segments(run: Path) -> list[Segment]:
 
 
 def reserve(run: Path, rank: int) -> Path:
-    """The file whose room the last records of a rank may take on a full disk."""
+    """The file whose space the last records of a rank may take on a full disk."""
     return run / JOURNAL / f"r{rank:05d}.reserve"
 
 
@@ -64,7 +64,7 @@ def has_part(run: Path, segment: Segment) -> bool:
 
 
 def check_slug(what: str, text: str) -> str:
-    """`text` if it may be a directory name of ours; otherwise an error with one that may."""
+    """Return `text` if it is a valid directory name; otherwise raise an error that suggests one."""
     if SLUG.fullmatch(text):
         return text
     raise BadSetting(
@@ -73,7 +73,7 @@ def check_slug(what: str, text: str) -> str:
 
 
 def slug(text: str, default: str = "run") -> str:
-    """The nearest slug to a text."""
+    """The valid directory name closest to a text."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64].strip("-") or default
 
 
@@ -83,7 +83,7 @@ def new_id() -> str:
 
 
 def find_runs(root: Path, project: str | None = None) -> Iterator[Path]:
-    """Run directories under `root`, which is a `dir`, a project in it, or a run itself; newest id last."""
+    """Run directories under `root`, which may be a directory of runs, a project or a run; newest id last."""
     if (root / IDENTITY).exists() or (root / JOURNAL).is_dir():
         yield root
         return

@@ -1,1 +1,1 @@
-"""What people look at: each view reads a stored run and never meets a live one."""
+"""What people look at: each view reads a stored run, and never touches a live one."""

@@ -1,14 +1,14 @@
-"""Printed text made safe to show again: of all that a terminal obeys, at most colour is left."""
+"""Makes printed text safe to show again: strips every escape sequence except colours."""
 
 from __future__ import annotations
 
 import re
 
-from chiplog.core.notes import clean
+from chiplog.core.messages import clean
 
-# Every one ends where its sequence does, or where the text does: a terminal would swallow the rest too.
+# A sequence ends where it should, or at the end of the text: a terminal would swallow the rest too.
 _ESCAPE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, and moving about
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours and cursor movement
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, the clipboard, ...
     r"|\x1b[ -/]*[0-~]?"
 )
@@ -17,12 +17,12 @@ RESET = "\x1b[0m"
 
 
 def plain(text: str) -> str:
-    """Without any escape; what else a terminal would obey is visible, tabs are spaces."""
+    """The text without escape sequences; other control characters become visible, tabs become spaces."""
     return clean(_ESCAPE.sub("", text).expandtabs(8))
 
 
 def coloured(text: str) -> str:
-    """The same, but for colours (CSI … m), which are switched off at the end."""
+    """Like `plain`, but with colours (CSI … m), which are reset at the end."""
     out: list[str] = []
     done = 0
     painted = False

@@ -17,7 +17,9 @@ from typing import Any
 
 import chiplog
 from chiplog.core import records
-from chiplog.store import layout, lines, parts
+from chiplog.store import layout
+from chiplog.store.journal import lines
+from chiplog.store.parts import compaction
 from chiplog.version import VERSION
 
 HERE = Path(__file__).parent
@@ -79,8 +81,8 @@ def main() -> None:
         (run / layout.IDENTITY).write_text(json.dumps({**about, "environment": ENVIRONMENT}, indent=2) + "\n")
         damage(run / layout.JOURNAL / "r00000-a03-0000.jsonl")
         (first, second, *_) = layout.segments(run)
-        assert parts.compact(run, first) and parts.prune(run, first)
-        assert parts.compact(run, second)
+        assert compaction.compact(run, first) and compaction.prune(run, first)
+        assert compaction.compact(run, second)
         with (run / layout.JOURNAL / second.filename).open("ab") as file:  # a record beyond the part, and a torn one
             line = lines.line_of(records.Step(500, 1_700_000_000_000_000_000, 30, {"train/loss": 1.0}))
             file.write(line + line[:20])

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import chiplog
 from chiplog.frontends.ezpz import History
-from tests.runtime.nursery import Rank, results, start
+from tests.runtime.ranks.nursery import Rank, results, start
 
 
 def _history(mine: Rank, **how: Any) -> History:
@@ -25,7 +26,21 @@ def statistics(mine: Rank) -> Any:
     row |= {"bad": math.nan if mine.rank else 1.0} | ({} if mine.rank else {"mine": 4.0})
     line = history.update(dict(reversed(row.items())) if mine.rank else row, precision=3)
     history.finalize(outdir="out")
-    return {"line": line, "on": history.distributed_history, "history": history.history if mine.rank == 0 else None}
+    return {
+        "line": line,
+        "on": history.distributed_history,
+        "history": history.history,
+        "groups": history.groups,
+    }
+
+
+def many(mine: Rank) -> Any:
+    """So many rows that something is known about the ranks themselves."""
+    history = _history(mine)
+    for step in range(30):
+        history.update({"loss": float(mine.rank)}, step=step)
+    history.finalize(outdir="out", plot=False)
+    return {"history": history.history, "groups": history.groups, "stored": chiplog.read(history.run.dir).names()}
 
 
 def switched_off(mine: Rank) -> Any:
@@ -39,7 +54,7 @@ def switched_off(mine: Rank) -> Any:
 if __name__ == "__main__":
     home = Path(sys.argv[1])
     told = {}
-    for scenario in (statistics, switched_off):
+    for scenario in (statistics, many, switched_off):
         place = home / scenario.__name__
         told[scenario.__name__] = results(start(scenario, 2, place), place)
     (home / "results.json").write_text(json.dumps(told))

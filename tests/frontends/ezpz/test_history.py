@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +23,14 @@ import chiplog
 from chiplog import cli
 from chiplog.frontends import ezpz
 from chiplog.frontends.ezpz import History, NullTracker, StopWatch, Tracker, TrackerBackend
-from chiplog.views import plots
+from chiplog.views.charts import plot_files
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("EZPZ_", "WANDB_", "WB_"))]:
         monkeypatch.delenv(name)
-
-
-def wait_for(true: Callable[[], bool], seconds: float = 10.0) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, "it did not come true"
-        time.sleep(0.01)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -94,6 +87,19 @@ def test_without_a_report(tmp_path: Path) -> None:
     history.update({"loss": 1.0})
     history.finalize(outdir=tmp_path / "out", plot=False)
     assert not (tmp_path / "out" / "report.md").exists() and (tmp_path / "out" / "dataset.h5").exists()
+
+
+@pytest.mark.parametrize(("overwrite", "count"), [(True, 1), (False, 2)])
+def test_an_existing_file_of_lines_at_the_end(overwrite: bool, count: int, tmp_path: Path) -> None:
+    """`finalize` continues it too, or replaces it; doing it twice adds nothing."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "metrics.jsonl").write_text('{"old":1}\n')
+    history = History(jsonl_overwrite=overwrite)
+    history.update({"loss": 1.0})
+    for _ in range(2):
+        history.finalize(outdir=tmp_path / "out", plot=False)
+    assert len(lines(tmp_path / "out" / "metrics.jsonl")) == count
+    assert history.jsonl_path == tmp_path / "out" / "metrics.jsonl"
 
 
 @pytest.mark.parametrize(("overwrite", "count"), [(True, 1), (False, 2)])
@@ -230,7 +236,7 @@ def test_bad_values_disturb_nothing(tmp_path: Path) -> None:
     for bad in ("abc", None, [1, [2, 3]], b"x", object(), {"deep": {"er": 1.0}}, [], [[1.0], [2.0, 3.0]]):
         history.update({"loss": 1.0, "bad": bad})
     result = history.finalize(outdir=tmp_path / "out", plot=False)
-    assert isinstance(result, dict) and result[""]["loss"].shape == (8,)
+    assert isinstance(result, xr.Dataset) and result["loss"].shape == (8,)
 
 
 class Mute:
@@ -259,6 +265,142 @@ def test_an_unwritable_place_of_lines_disturbs_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     history = History(jsonl_path=tmp_path / "file" / "x.jsonl")
     assert history.update({"loss": 1.0}) == "loss=1.000000"
+
+
+class Late:
+    """A value on a device, as a JAX array is, until it is let go."""
+
+    dtype, shape = "float32", ()
+
+    def __init__(self, value: float) -> None:
+        self.value, self.ready = value, False
+
+    def is_ready(self) -> bool:
+        return self.ready
+
+    def copy_to_host_async(self) -> None:
+        pass
+
+    def devices(self) -> list[Any]:
+        return []
+
+    def item(self) -> float:
+        return self.value
+
+
+def test_values_that_come_later_are_in_their_row(tmp_path: Path) -> None:
+    """In the sheet, in the lines and for backends, in the order of the updates; two of one step stay two."""
+    backend = Kept()
+    history = History(tracker=Tracker([ezpz.CSVBackend(tmp_path / "sheets"), backend]))
+    late = Late(0.5), Late(0.25)
+    history.update({"loss": late[0], "lr": 0.1}, step=1)
+    history.update({"acc": late[1], "t": "words"}, step=1)
+    history.update({"loss": 1.0}, step=2)
+    for one in late:
+        one.ready = True
+    history.finalize(outdir=tmp_path / "out", plot=False)
+    whole = [(1, {"loss": 0.5, "lr": 0.1}), (1, {"acc": 0.25, "t": "words"}), (2, {"loss": 1.0})]
+    assert [(line["step"], line["metrics"]) for line in lines(tmp_path / "out" / "metrics.jsonl")] == whole
+    assert [(step, row) for row, step in backend.of("log")] == whole
+    header, *rows = csv.reader((tmp_path / "out" / "metrics.csv").read_text().splitlines())
+    assert header == ["step", "time", "loss", "lr", "acc", "t"]
+    assert [row[:1] + row[2:] for row in rows] == [
+        ["1", "0.5", "0.1", "", ""],
+        ["1", "", "", "0.25", "words"],
+        ["2", "1.0", "", "", ""],
+    ]
+
+
+def test_a_metric_called_step_is_the_step_where_none_is_given() -> None:
+    """One that is given goes before it."""
+    history = History()
+    history.update({"step": 40, "loss": 1.0})
+    history.update({"loss": 2.0})
+    history.update({"step": 7, "loss": 3.0}, step=50)
+    assert chiplog.read(history.run.dir).series("loss").steps.tolist() == [40, 41, 50]
+
+
+def test_a_wide_row_is_one_line() -> None:
+    """Also where the journal needs several records for it."""
+    history = History()
+    history.update({f"m{number}": 1.0 for number in range(6000)}, summarize=False)
+    history.run.finish()
+    (line,) = lines(history.jsonl_path)
+    assert len(line["metrics"]) == 6000
+
+
+def test_log_metrics_says_a_row_and_keeps_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Without `train/`; what has one of the prefixes only in the debug log."""
+    history = History()
+    mine = logging.getLogger("mine")
+    with caplog.at_level(logging.DEBUG, "mine"):
+        row = {"train/iter": 3, "train/iter/std": 1.0, "train/loss": 0.5, "train/loss/std": 0.1, "hist/w": 1.0}
+        history.log_metrics(row, logger=mine, precision=1)
+        history.log_metrics({"train/loss": 0.5, "train/mem_alloc": 1.5}, logger=mine, precision=1)
+        history.log_metrics(row, logger=mine, precision=1, include_summary=False, debug_prefixes=())
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("INFO", "iter=3    loss=0.5(±  0.10)"),
+        ("DEBUG", "hist/w=1.0"),
+        ("INFO", "loss=0.5 memory=1.50GiB (cur)"),
+        ("INFO", "iter=3    loss=0.5 hist/w=1.0"),
+    ]
+    assert history.history == {}
+    assert History.split_metrics_for_logging({"a": 1, "hist/b": 2}, ["hist/"]) == ({"a": 1}, {"hist/b": 2})
+    assert History.summarize_min_max_std({"a": 2}) == {"a/mean": 2.0, "a/max": 2.0, "a/min": 2.0, "a/std": 0.0}
+
+
+# -- data and pictures -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "warmup", "dims", "shape"),
+    [
+        ([1.0] * 10, 0.1, ("draw",), (9,)),
+        ([torch.ones(3)] * 4, 1, ("chain", "draw"), (3, 3)),
+        (np.ones((4, 2, 3)), 0, ("chain", "leapfrog", "draw"), (3, 2, 4)),
+    ],
+)
+def test_values_as_data_arrays(values: Any, warmup: float, dims: tuple[str, ...], shape: tuple[int, ...]) -> None:
+    """Numbers by draw, vectors by chain, matrices by leapfrog too; without the warm-up."""
+    array = History().to_DataArray(values, warmup)
+    assert array.dims == dims and array.shape == shape
+
+
+def test_what_has_no_dimensions_here_is_refused() -> None:
+    with pytest.raises(ValueError, match="4 dimensions"):
+        History().to_DataArray(np.ones((2, 2, 2, 2)))
+
+
+def test_datasets_while_it_runs(tmp_path: Path) -> None:
+    """By group, as one, of values that are given, and as a file."""
+    history = History()
+    for step in range(4):
+        history.update({"train/loss": 1.0 * step, "eval/acc": 0.5}, step=step)
+    assert {group: one.sizes["draw"] for group, one in history.get_grouped_datasets(1).items()} == {
+        "train": 3,
+        "eval": 3,
+    }
+    assert set(history.get_dataset().data_vars) == {"train_loss", "eval_acc"}
+    assert history.get_dataset(data={"a/b": [1.0, 2.0]})["a_b"].to_numpy().tolist() == [1.0, 2.0]
+    path = history.save_dataset(tmp_path / "out", "mine", data={"x": [1.0]})
+    assert path == tmp_path / "out" / "mine.h5"
+    with xr.open_dataset(path) as dataset:
+        assert list(dataset.data_vars) == ["x"]
+
+
+def test_pictures_while_it_runs(tmp_path: Path) -> None:
+    """One of values, with matplotlib's own options, and those of all metrics."""
+    history = History()
+    history.update({"train/loss": 1.0, "lr": 0.1})
+    figure, axes = history.plot(
+        [3.0, 1.0], "loss", outdir=tmp_path, plot_kwargs={"color": "red"}, subplots_kwargs={"figsize": (2, 1)}
+    )
+    assert axes.lines[-1].get_color() == "red" and tuple(figure.get_size_inches()) == (2, 1)
+    assert (tmp_path / "loss.png").exists()
+    figure, axes = history.plot([[1.0, 2.0]] * 3, num_chains=2)
+    assert len(axes.lines) == 3  # two chains and their mean
+    assert "loss" in history.plot_all(outdir=tmp_path / "all").data_vars
+    assert tree(tmp_path / "all") == {"train/loss.png", "train/lr.png"}
 
 
 # -- finalize ----------------------------------------------------------------------------------------------------------
@@ -318,13 +460,13 @@ def test_twice_is_the_same(tmp_path: Path) -> None:
 
 def test_a_failing_plot_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """Sheets, datasets and lines are complete, the backends finished, the failure said."""
-    monkeypatch.setattr(plots, "pictures", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(plot_files, "pictures", lambda *_, **__: 1 / 0)
     backend = Kept()
     history = History(tracker=Tracker([backend]))
     history.update({"loss": 1.0})
     history.finalize(outdir=tmp_path / "out")
     assert {"dataset.h5", "metrics.jsonl", "report.md"} <= tree(tmp_path / "out")
-    assert backend.of("finish") == [()] and "plots could not be made" in capsys.readouterr().err
+    assert backend.of("finish") == [()] and "could not write plots" in capsys.readouterr().err
 
 
 def test_backends_get_the_table_the_pictures_and_the_files(tmp_path: Path) -> None:
@@ -336,8 +478,86 @@ def test_backends_get_the_table_the_pictures_and_the_files(tmp_path: Path) -> No
     history.finalize(outdir=tmp_path / "out")
     assert backend.of("table") == [("training_history", ["step", "loss"], [[3, 3.0], [4, 4.0]])]
     assert backend.of("image") == [("plots/loss", "matplotlib:loss")]
-    assert {name for (name,) in backend.of("artifacts")} == {"dataset", "report"}
+    assert {name for (name,) in backend.of("artifacts")} == {
+        "dataset.h5", "report.md", "report.html", "metrics.jsonl",
+    }  # fmt: skip
     assert backend.calls[-1] == ("finish",)
+
+
+def test_the_only_dataset_may_have_a_name(tmp_path: Path) -> None:
+    history = History()
+    history.update({"loss": 1.0})
+    history.finalize(outdir=tmp_path / "out", dataset_fname="train", plot=False)
+    assert "train.h5" in tree(tmp_path / "out") and "dataset.h5" not in tree(tmp_path / "out")
+
+
+def test_data_and_options_of_ones_own(tmp_path: Path) -> None:
+    """In the place of what was recorded: the dataset, its file and its pictures."""
+    given = {"train/loss": [3.0, 2.0], "tokens": [10.0, 20.0]}
+    for number, how in enumerate(({"data": given}, {"dataset": History().get_dataset(data=given)})):
+        history = History()
+        history.update({"loss": 1.0})
+        out = tmp_path / str(number)
+        result = history.finalize(
+            outdir=out, xkey="tokens", plot_kwargs={"color": "red"}, subplots_kwargs={"figsize": (2, 1)}, **how
+        )
+        assert isinstance(result, xr.Dataset) and result["train_loss"].to_numpy().tolist() == [3.0, 2.0]
+        assert {"dataset.h5", "plots/mplot/train_loss.png", "plots/mplot/tokens.png"} <= tree(out)
+
+
+def test_options_of_matplotlib_are_for_recorded_metrics_too(tmp_path: Path) -> None:
+    """A picture of another size is in the place of the usual one."""
+    from PIL import Image
+
+    history = History()
+    for step in range(3):
+        history.update({"train/loss": 1.0 / (step + 1), "train/tokens": 10 * step})
+    history.finalize(outdir=tmp_path, xkey="train/tokens", subplots_kwargs={"figsize": (2.0, 1.0), "dpi": 50})
+    with Image.open(tmp_path / "plots" / "mplot" / "train" / "loss.png") as picture:
+        assert picture.width < 150
+
+
+def test_an_update_after_the_end_says_that_it_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once; the line is there as before, and nothing changes in the files."""
+    history = History()
+    history.update({"loss": 1.0})
+    history.finalize(outdir=tmp_path / "out", plot=False)
+    assert [history.update({"loss": 2.0}), history.update({"loss": 3.0})] == ["loss=2.000000", "loss=3.000000"]
+    assert capsys.readouterr().err.count("the run has finished; what is logged here is not kept") == 1
+    assert len(lines(tmp_path / "out" / "metrics.jsonl")) == 1
+
+
+def test_facts_that_are_given_are_in_run_info(tmp_path: Path) -> None:
+    history = History()
+    history.update({"loss": 1.0})
+    history.finalize(outdir=tmp_path, plot=False, env_info={"Torch": {"Version": "2"}}, timings={"train": 1.25})
+    about = json.loads((tmp_path / "run_info.json").read_text())
+    assert about["env_info"] == {"Torch": {"Version": "2"}} and about["timings"] == {"train": 1.25}
+    assert len(lines(tmp_path / "metrics.jsonl")) == 1
+
+
+def test_sheets_that_are_there_are_kept(tmp_path: Path) -> None:
+    """A second history that ends in the same place puts those of the first aside."""
+    for number in range(2):
+        history = History(backends="csv", outdir=tmp_path / str(number))
+        history.update({"loss": float(number)})
+        history.finalize(outdir=tmp_path / "out", plot=False)
+    assert (tmp_path / "out" / "metrics.1.csv").read_text().endswith(",0.0\n")
+    assert (tmp_path / "out" / "metrics.csv").read_text().endswith(",1.0\n")
+
+
+def test_two_histories_live_side_by_side(tmp_path: Path) -> None:
+    """Neither ends the other, nor a run that was there before them."""
+    run = chiplog.init(sinks="none")
+    first, second = History(report_dir="a"), History(report_dir="b")
+    for step in range(3):
+        first.update({"loss": 1.0}, step=step)
+        second.update({"acc": 0.5}, step=step)
+    run.log({"x": 1.0})
+    for name, history in (("first", first), ("second", second)):
+        history.finalize(outdir=tmp_path / name, plot=False)
+        assert len(lines(tmp_path / name / "metrics.jsonl")) == 3
+    assert run.finish() and chiplog.read(run.dir).names() == ["x"]
 
 
 def test_nothing_was_recorded(tmp_path: Path) -> None:
@@ -411,10 +631,19 @@ def test_a_stopwatch_says_its_time_and_logs_it(caplog: pytest.LogCaptureFixture)
         StopWatch("forward pass", wbtag="timing/forward", iter=3) as watch,
     ):
         pass
-    assert watch.elapsed > 0
+    assert watch.elapsed > 0 and watch.data == {"timing/forward/iter": 3, "timing/forward/dt": watch.elapsed}
     assert re.search(r"forward pass took 0\.\d{3} seconds", caplog.text)
     found = history.history
     assert found["StopWatch/timing/forward/dt"] == [watch.elapsed] and found["StopWatch/timing/forward/iter"] == [3]
+
+
+def test_a_stopwatch_is_shown_where_nobody_has_set_up_logging() -> None:
+    """As ezpz's own logger does."""
+    code = (
+        "from chiplog.frontends.ezpz import StopWatch\nwith StopWatch('work'): pass\nStopWatch('x', log_output=False)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stderr
+    assert re.fullmatch(r"work took 0\.\d{3} seconds\n", said)
 
 
 def test_a_stopwatch_inside_itself_logs_both_times() -> None:

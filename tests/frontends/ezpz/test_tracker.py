@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import json
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chiplog.frontends.ezpz import tracker as trackers
-from chiplog.frontends.ezpz import utils
 from chiplog.frontends.ezpz.history import History
 from chiplog.frontends.ezpz.tracker import (
+    CSVBackend,
     NullTracker,
     Tracker,
     TrackerBackend,
@@ -22,7 +24,7 @@ from chiplog.frontends.ezpz.tracker import (
     setup_tracker,
 )
 from tests.frontends.ezpz.scripts import run_script
-from tests.sinks.test_wandb_sink import offline_rows
+from tests.sinks.wandb.test_sink import offline_rows
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +102,9 @@ def test_an_unknown_name_is_a_warning_with_the_choices(caplog: pytest.LogCapture
     """Nothing is raised; without any backend left there is a tracker that does nothing."""
     history = History(backends="wanbd")
     assert isinstance(history.tracker, NullTracker)
-    assert "'wanbd' is left out" in caplog.text and "wandb" in caplog.text and "csv" in caplog.text
+    assert "'wanbd' is left out" in caplog.text
+    choices = caplog.text.strip().partition("there are: ")[2].split(", ")
+    assert {"wandb", "csv", "mlflow", "none"} <= set(choices) and len(choices) == len(set(choices))
 
 
 def test_a_backend_that_cannot_be_made_is_a_warning(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
@@ -168,6 +172,81 @@ def test_a_tracker_of_its_own(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"metrics.csv", "config.json", "samples.csv"}
 
 
+def test_a_history_takes_a_tracker_that_was_set_up(tmp_path: Path) -> None:
+    """Its backends belong to the history's run, which is the only one."""
+    tracker = setup_tracker("p", "csv", config={"lr": 1.0}, outdir=tmp_path / "sheets", rank=0)
+    history = History(tracker=tracker)
+    assert history.tracker is tracker
+    history.update({"loss": 0.5}, step=3)
+    history.finalize(outdir=tmp_path / "out", plot=False)
+    assert (tmp_path / "out" / "metrics.csv").read_text().splitlines()[1].endswith(",0.5")
+    assert len(list((tmp_path / "runs").glob("*/*"))) == 1
+
+
+def test_a_history_goes_on_with_a_tracker_that_has_logged(tmp_path: Path) -> None:
+    """In the same run, with lines of its own."""
+    tracker = setup_tracker("p", "csv", outdir=tmp_path / "sheets")
+    tracker.log({"before": 1.0})
+    history = History(tracker=tracker, config={"lr": 1.0})
+    history.update({"loss": 0.5})
+    history.finalize(outdir=tmp_path / "out", plot=False)
+    assert len((tmp_path / "out" / "metrics.csv").read_text().splitlines()) == 3
+    assert len((tmp_path / "out" / "metrics.jsonl").read_text().splitlines()) == 2
+    assert len(list((tmp_path / "runs").glob("*/*"))) == 1
+
+
+EVERY = """
+from pathlib import Path
+from chiplog.frontends import ezpz
+
+names = ["wandb", "mlflow", "csv", "tensorboard", "jsonl"]
+tracker = ezpz.setup_tracker("my-project", names, config={"lr": 0.1}, outdir="sheets", rank=0)
+assert [tracker.get_backend(name) is not None for name in names] == [True] * len(names), names
+history = ezpz.History(tracker=tracker)
+for step in range(3):
+    history.update({"loss": 0.5}, step=step)
+assert tracker.wandb_run.project == "my-project" and tracker.wandb_run.config["lr"] == 0.1
+run_id = tracker.mlflow_run.info.run_id
+history.finalize(outdir="out", plot=False)
+run = tracker.mlflow_run
+assert run.info.run_id == run_id and run.data.metrics["loss"] == 0.5 and run.data.params["config.lr"] == "0.1"
+assert len(Path("out/metrics.csv").read_text().splitlines()) == 4
+(run,) = Path().glob("runs/my-project/*")
+assert (run / "files" / "metrics.jsonl").exists() and list(run.rglob("*tfevents*"))
+"""
+
+
+def test_every_built_in_backend_works_in_a_tracker_of_a_history(tmp_path: Path) -> None:
+    """With the real packages, W&B offline and MLflow in a local store; project and config are the tracker's."""
+    run_script(EVERY, tmp_path)
+
+
+def test_backends_work_alone(tmp_path: Path) -> None:
+    """A class by its own, as scripts make them; on another rank it accepts everything and writes nothing."""
+    backend = CSVBackend(outdir=tmp_path / "out", rank=0)
+    backend.log_config({"lr": 1.0})
+    backend.log({"loss": 0.5, "step": 0})
+    backend.log({"loss": 0.3, "step": 1}, commit=False)
+    backend.log_table("samples", ["a"], [[1]])
+    backend.finish()
+    rows = (tmp_path / "out" / "metrics.csv").read_text().splitlines()
+    assert rows[0] == "step,time,loss" and [row[0] for row in rows[1:]] == ["0", "1"]
+    assert json.loads((tmp_path / "out" / "config.json").read_text()) == {"lr": 1.0}
+    other = CSVBackend(outdir=tmp_path / "other", rank=1)
+    other.log({"loss": 0.5})
+    other.finish()
+    assert not (tmp_path / "other").exists()
+
+
+def test_options_reach_the_backends_that_know_them() -> None:
+    """W&B's own, and those of a class that is registered; what is left of `rank` is for all."""
+    register_backend("mine", Mine)
+    tracker = setup_tracker("p", "wandb,mine", rank=1, entity="me", extra=3)
+    wandb, mine = tracker.backends
+    assert wandb.sink().items() >= {"project": "p", "entity": "me", "current": True}.items() and not wandb.writes
+    assert (mine.facts["rank"], mine.facts["entity"], mine.facts["extra"]) == (1, "me", 3)
+
+
 def test_other_ranks_write_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No sheet, no lines, no run."""
     monkeypatch.setenv("RANK", "1")
@@ -178,15 +257,22 @@ def test_other_ranks_write_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_services_get_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The argument, or what the environment says; MLflow has its facts under `ezpz.`."""
-    options, _ = trackers.open_backends(["wandb", "mlflow"], project_name="p", config={}, outdir=None)
-    assert options == {"wandb": {"project": "p"}, "mlflow": {"prefix": "ezpz.", "experiment": "p"}}
-    options, _ = trackers.open_backends(["wandb"], project_name=None, config={}, outdir=None)
-    assert options == {"wandb": {}}  # the sink asks the environment
+def test_services_get_the_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The argument, then variables in their order, then the script with its folder; facts for MLflow under `ezpz.`."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def options(name: str, project: str | None = None) -> dict[str, Any]:
+        return trackers.sinks_of(trackers.open_backends([name], project_name=project))[name]
+
+    assert options("wandb", "p")["project"] == "p"
+    assert options("mlflow", "p") == {"prefix": "ezpz.", "experiment": "p"}
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "/home/me/examples/vit.py", raising=False)
+    assert options("wandb")["project"] == options("mlflow")["experiment"] == "ezpz.examples.vit"
     for name in ("WB_PROJECT_NAME", "WANDB_PROJECT", "WB_PROJECT"):
         monkeypatch.setenv(name, f"by {name}")
-        assert utils._project() == f"by {name}"
+        assert options("wandb")["project"] == options("mlflow")["experiment"] == f"by {name}"
+    (tmp_path / ".env").write_text("MLFLOW_EXPERIMENT_NAME=by the project")
+    assert options("mlflow")["experiment"] == "by the project"
 
 
 @pytest.mark.parametrize(("name", "value"), [("WANDB_DISABLED", "1"), ("WANDB_MODE", "disabled")])
@@ -233,6 +319,65 @@ def test_the_own_object_of_wandb_is_reached(tmp_path: Path) -> None:
     rows = offline_rows(path)
     assert [row["loss"] for row in rows if "loss" in row] == [0.5] * 3
     assert any(row.get("sample/caption") == "Epoch 10" for row in rows)
+
+
+BESIDE = """
+import os
+import wandb
+from chiplog.frontends import ezpz
+from chiplog.version import VERSION
+
+history = ezpz.History(project_name="my-project", backends="wandb")
+assert wandb.run is not None and wandb.run is history.tracker.wandb_run
+assert wandb.run.config["ezpz_version"] == VERSION and wandb.run.config["hostname"] == os.uname().nodename
+second = ezpz.History(project_name="my-project", backends="wandb")
+assert wandb.run is history.tracker.wandb_run is not second.tracker.wandb_run
+for step in range(3):
+    history.update({"loss": 0.5}, step=step)
+    wandb.log({"mine": float(step)})
+second.finalize(outdir="second", plot=False)
+assert wandb.run is history.tracker.wandb_run
+history.finalize(outdir="out", plot=False)
+assert wandb.run is None
+own = wandb.init(project="own")
+third = ezpz.History(project_name="my-project", backends="wandb")
+assert wandb.run is own is not third.tracker.wandb_run
+third.update({"loss": 0.1})
+third.finalize(outdir="third", plot=False)
+assert wandb.run is own
+own.finish()
+"""
+
+
+def test_the_run_of_a_history_is_that_of_wandb(tmp_path: Path) -> None:
+    """From its constructor to its end, unless somebody has begun another: `wandb.log` beside it works."""
+    run_script(BESIDE, tmp_path)
+    rows = [row for path in (tmp_path / "runs" / "my-project").iterdir() for row in offline_rows(path)]
+    assert [row["mine"] for row in rows if "mine" in row] == [0.0, 1.0, 2.0]
+    assert sorted(row["loss"] for row in rows if "loss" in row) == [0.1, 0.5, 0.5, 0.5]
+
+
+WATCHED = """
+import torch
+from chiplog.frontends.ezpz import History
+
+model = torch.nn.Linear(2, 1)
+history = History(backends="wandb", project_name="my-project")
+history.tracker.get_backend("wandb").watch(model, log="all", log_freq=2)
+for step in range(6):
+    model(torch.ones(1, 2)).sum().backward()
+    history.update({"loss": 0.5}, step=step)
+history.finalize(outdir="out", plot=False)
+"""
+
+
+def test_a_model_may_be_watched(tmp_path: Path) -> None:
+    """W&B's hooks write to `wandb.run`, from the batch on that they log first."""
+    run_script(WATCHED, tmp_path)
+    (path,) = (tmp_path / "runs" / "my-project").iterdir()
+    rows = offline_rows(path)
+    assert [row["loss"] for row in rows if "loss" in row] == [0.5] * 6
+    assert any(name.startswith("gradients/") for row in rows for name in row)
 
 
 ACTIVE = """

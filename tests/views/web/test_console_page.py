@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 import chiplog
 from chiplog.core import records
-from chiplog.views.web.static import export
+from chiplog.views.web.export import export
 from tests.views.web import serving as tools
 from tests.views.web import stores
 from tests.views.web.test_page import CHROMIUM, _canary, _payloads, browser, looking

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import chiplog
 from chiplog.core import records
-from chiplog.views.web.static import export
+from chiplog.views.web.export import export
 from tests.views.web import serving as tools
 from tests.views.web import stores
 
@@ -370,7 +370,7 @@ def test_without_its_token_the_page_says_what_to_do(browser: Browser, tmp_path: 
         page.goto(f"{served.address}#token={tools.TOKEN}")
         expect(page.locator("tr[data-key]")).to_have_count(1)
         page.goto(f"{served.address}#/run/0123456789ab")
-        expect(page.get_by_role("alert")).to_contain_text("there is no such run")
+        expect(page.get_by_role("alert")).to_contain_text("no such run")
 
 
 def test_an_exported_page_opens_from_disk(browser: Browser, tmp_path: Path) -> None:

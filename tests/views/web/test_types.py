@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from chiplog.views.web.page import ASSETS
+from chiplog.views.web.asset_bundle import ASSETS
 
 
 @pytest.mark.skipif(shutil.which("tsc") is None, reason="needs Debian's package node-typescript")

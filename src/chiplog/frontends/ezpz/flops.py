@@ -9,9 +9,17 @@ from typing import Any
 
 from chiplog.core.errors import ChiplogError
 from chiplog.metrics import hardware
-from chiplog.runtime import device, flopcount
+from chiplog.runtime.devices import accelerator as device
+from chiplog.runtime.devices import flop_counter
 
-__all__ = ["compute_mfu", "estimate_model_flops", "get_peak_flops", "try_estimate"]
+__all__ = [
+    "compute_mfu",
+    "estimate_model_flops",
+    "estimate_model_flops_fake",
+    "get_peak_flops",
+    "try_estimate",
+    "try_estimate_fake",
+]
 
 logger = logging.getLogger("chiplog.ezpz")
 
@@ -32,7 +40,7 @@ def estimate_model_flops(model: Any, input_shape: tuple[int, ...], *, device: An
     """The operations of one batch: counted, or where that fails 6 (2 without a backward pass) a weight and token."""
     inputs = _inputs(model, input_shape, device)
     try:
-        counted = flopcount.count_torch(model, inputs, backward=backward).total
+        counted = flop_counter.count_torch(model, inputs, backward=backward).total
     except ChiplogError as error:
         logger.info("%s; they are estimated from its weights", error)
         counted = 0
@@ -43,6 +51,26 @@ def estimate_model_flops(model: Any, input_shape: tuple[int, ...], *, device: An
     for length in input_shape[-1:] if _vocabulary(model) is not None else input_shape[1:]:
         tokens *= length
     return (6 if backward else 2) * weights * input_shape[0] * tokens
+
+
+def try_estimate_fake(model: Any, input_shape: tuple[int, ...], *, backward: bool = True, **options: Any) -> int:
+    """As `try_estimate`, with nothing computed and no memory taken; 0 for a model that needs real numbers."""
+    try:
+        return estimate_model_flops_fake(model, input_shape, backward=backward, **options)
+    except Exception as error:
+        logger.warning("the operations of %s are not known: %s", type(model).__name__, error)
+        return 0
+
+
+def estimate_model_flops_fake(
+    model: Any, input_shape: tuple[int, ...], *, device: Any = None, backward: bool = True
+) -> int:
+    """The operations of one batch, counted without computing anything; 0 where that fails."""
+    try:
+        return flop_counter.count_torch(model, _inputs(model, input_shape, device), backward=backward, meta=True).total
+    except ChiplogError as error:
+        logger.warning("%s", error)
+        return 0
 
 
 def compute_mfu(

@@ -1,24 +1,22 @@
-"""`StopWatch`: the engine's, which also says its time and logs it under ezpz's names."""
+"""`StopWatch`: the engine's, which also reports its time and logs it under ezpz's names."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from chiplog.core import run as engine
-from chiplog.core import stopwatch
-
-logger = logging.getLogger("chiplog.ezpz")
+from chiplog.core.tracing import stopwatch
+from chiplog.frontends.ezpz.messages import say
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class StopWatch:
-    """Times what is inside, says it to the logger and, with `wbtag`, logs it to the current run.
+    """Times what is inside, reports it to the logger and, with `wbtag`, logs it to the current run, as no row.
 
     >>> with StopWatch("forward pass", wbtag="timing/forward") as watch: ...
     >>> watch.elapsed
@@ -36,6 +34,9 @@ class StopWatch:
         self._watch = stopwatch.StopWatch(msg, run=lambda: engine.current)
         self._tag = None if wbtag is None else f"{prefix}{wbtag}"
         self._iter, self._says = iter, log_output
+        # As W&B gets it; the seconds are there when it has stopped.
+        self.data: dict[str, float | None] = {} if wbtag is None else {f"{wbtag}/iter": iter, f"{wbtag}/dt": None}
+        self._wbtag = wbtag
 
     @property
     def elapsed(self) -> float:
@@ -50,9 +51,11 @@ class StopWatch:
         self._watch.__exit__(kind, error, at)
         took = self._watch.last
         if self._says:
-            logger.info("%s took %.3f seconds", self._watch.name, took)
-        if self._tag is not None and (run := engine.current) is not None:
-            run.log({f"{self._tag}/dt": took, **({} if self._iter is None else {f"{self._tag}/iter": self._iter})})
+            say("%s took %.3f seconds", self._watch.name, took)
+        if self._tag is not None:
+            self.data[f"{self._wbtag}/dt"] = took
+            if (run := engine.current) is not None:
+                run.event(self._tag, dt=took, **({} if self._iter is None else {"iter": self._iter}))
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)

@@ -9,26 +9,48 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chiplog import assembly
 from chiplog.core.errors import ChiplogError
-from chiplog.core.media import Image
 from chiplog.core.run import Run
-from chiplog.runtime import ranks
+from chiplog.frontends.ezpz.backends.built_in import (
+    CSVBackend,
+    Face,
+    MLflowBackend,
+    Named,
+    WandbBackend,
+    wandb_is_off,
+)
+from chiplog.frontends.ezpz.backends.custom import by_update, call_each
+from chiplog.frontends.ezpz.backends.service_runs import ActiveWandb
+from chiplog.frontends.ezpz.writer import Writer
+from chiplog.runtime.ranks import detect
 from chiplog.sinks import registry
-from chiplog.sinks.wrappers import TrackerBackend
+from chiplog.sinks.adapters.backends import TrackerBackend
 from chiplog.store import layout
 
-__all__ = ["NullTracker", "Tracker", "TrackerBackend", "register_backend", "resolve_backend_names", "setup_tracker"]
+if TYPE_CHECKING:
+    from chiplog.frontends.ezpz.backends.other_ranks import OtherRank
+
+__all__ = [
+    "CSVBackend",
+    "MLflowBackend",
+    "NullTracker",
+    "Tracker",
+    "TrackerBackend",
+    "WandbBackend",
+    "register_backend",
+    "resolve_backend_names",
+    "setup_tracker",
+]
 
 logger = logging.getLogger("chiplog.ezpz")
 
-START = 60.0  # s that W&B may take to begin a run
-OFF = ("", "0", "false", "no", "off")
+VARIABLES = ("EZPZ_TRACKER_BACKENDS", "EZPZ_TRACKERS")
+FACES: dict[str, type[Face]] = {"csv": CSVBackend, "mlflow": MLflowBackend, "wandb": WandbBackend}
 
 _registered: dict[str, Callable[..., Any]] = {}
 
@@ -44,7 +66,7 @@ def resolve_backend_names(backends: str | Iterable[str] | None) -> list[str]:
     Without any, those of `EZPZ_TRACKER_BACKENDS`.
     """
     if backends is None:
-        backends = os.environ.get("EZPZ_TRACKER_BACKENDS", "")
+        backends = next((found for name in VARIABLES if (found := os.environ.get(name))), "")
     listed = backends.split(",") if isinstance(backends, str) else [str(one) for one in backends]
     names = dict.fromkeys(name.strip().lower() for name in listed if name.strip())
     return [name for name in names if name != "none"]
@@ -55,58 +77,78 @@ class Tracker:
 
     def __init__(self, backends: Iterable[Any] = ()) -> None:
         self.backends = list(backends)
-        self._run: Run | None = None
+        self._begin: Callable[[], Run] | None = None  # where it has a run of its own that has not begun
+        self._feed: Writer | None = None
+        self._elsewhere: OtherRank | None = None
         self._warned: set[tuple[int, str]] = set()
 
-    def bind(self, run: Run) -> None:
-        """Belong to a run, whose sinks the backends are."""
-        self._run = run
+    def bind(self, feed: Writer) -> None:
+        """Belong to a run, whose sinks the backends are; on a rank without a journal, your own are called from here."""
+        self._begin, self._feed = None, feed
+        for face in self.backends:
+            if isinstance(face, Face):
+                face.bind(feed)
+        own = [one for one in self.backends if not isinstance(one, (Face, ActiveWandb))]
+        if own and feed.run.identity.rank != 0:
+            from chiplog.frontends.ezpz.backends.other_ranks import OtherRank
+
+            self._elsewhere = OtherRank(own, _name)
+            if config := feed.run.identity.config:
+                self._elsewhere.call("log_config", config)
+
+    def adopt(self) -> Writer | None:
+        """For a history, which begins the run now; or the run that this tracker has begun already."""
+        self._begin = None
+        return self._feed
+
+    @property
+    def project_name(self) -> str | None:
+        """What the backends were given as the project."""
+        return next((one.project_name for one in self.backends if isinstance(one, Face) and one.project_name), None)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What they were given as the config, all of it."""
+        return {key: value for one in self.backends if isinstance(one, Face) for key, value in one.config.items()}
 
     # -- to all ----------------------------------------------------------------------------------------------------
 
     def log(self, metrics: Mapping[str, Any], step: int | float | None = None, commit: bool = True) -> None:
-        if self._run is not None:
-            self._run.log(metrics, step)
-        else:
+        if (feed := self._open()) is None:
             self._call("log", metrics, step=step, commit=commit)
+            return
+        feed.log(metrics, step, commit)
+        self.forward(metrics, step, commit)
+
+    def forward(self, metrics: Mapping[str, Any], step: int | float | None, commit: bool) -> None:
+        """Give a row that has been recorded to backends that no journal reaches."""
+        if self._elsewhere is not None:
+            self._elsewhere.log(metrics, step, commit)
 
     def log_config(self, config: Mapping[str, Any]) -> None:
-        if self._run is not None:
-            self._run.config.update(config)
-        else:
-            self._call("log_config", config)
+        self._pass("log_config", config)
 
     def log_table(self, key: str, columns: Sequence[str], data: Sequence[Sequence[Any]]) -> None:
-        if self._run is not None:
-            self._run.table(key, [dict(zip(columns, row, strict=False)) for row in data])
-        else:
-            self._call("log_table", key, columns, data)
+        self._pass("log_table", key, columns, data)
 
     def log_image(self, key: str, image_path: str | Path, caption: str | None = None) -> None:
-        if self._run is None:
-            self._call("log_image", key, image_path, caption=caption)
-            return
-        try:
-            self._run.log({key: Image(image_path, caption or "")})
-        except (OSError, ValueError) as error:
-            logger.warning("%r is no picture that can be kept: %s", str(image_path), error)
+        self._pass("log_image", key, image_path, caption=caption)
 
     def log_artifacts(self, artifacts: Mapping[str, str | Path]) -> None:
-        if self._run is None:
-            self._call("log_artifacts", artifacts)
-            return
-        for name, path in artifacts.items():
-            self._run.artifact(path, name)
+        self._pass("log_artifacts", artifacts)
 
     def watch(self, model: Any, **options: Any) -> None:
+        self._open()
         self._call("watch", model, **options)
 
     def finish(self, timeout: float = 30) -> None:
         """End all backends; of a run, when they have everything."""
-        if self._run is not None:
-            self._run.finish(timeout)
-        else:
+        if (feed := self._open()) is None:
             self._call("finish")
+            return
+        if self._elsewhere is not None:
+            self._elsewhere.finish(timeout)
+        feed.run.finish(timeout)
 
     # -- to one ----------------------------------------------------------------------------------------------------
 
@@ -117,21 +159,32 @@ class Tracker:
     @property
     def wandb_run(self) -> Any:
         """W&B's own run; waits until it has begun. None without one."""
-        backend = self.get_backend("wandb")
-        return None if backend is None else backend.run
+        return self._native("wandb")
+
+    @property
+    def mlflow_run(self) -> Any:
+        """MLflow's run, with its id, parameters and newest metrics; waits until it has begun. None without one."""
+        return self._native("mlflow")
+
+    def _native(self, name: str) -> Any:
+        self._open()
+        return getattr(self.get_backend(name), "run", None)
+
+    def _open(self) -> Writer | None:
+        if self._begin is not None:
+            self.bind(Writer(self._begin()))
+        return self._feed
+
+    def _pass(self, method: str, *args: Any, **kwargs: Any) -> None:
+        if (feed := self._open()) is None:
+            self._call(method, *args, **kwargs)
+            return
+        getattr(feed, method)(*args, **kwargs)
+        if self._elsewhere is not None:
+            self._elsewhere.call(method, *args, **kwargs)
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> None:
-        for backend in self.backends:
-            if not callable(call := getattr(backend, method, None)):
-                continue
-            try:
-                call(*args, **kwargs)
-            except Exception as error:
-                if (id(backend), method) not in self._warned:
-                    self._warned.add((id(backend), method))
-                    logger.warning(
-                        "backend %s.%s() failed: %s: %s", _name(backend), method, type(error).__name__, error
-                    )
+        call_each(self.backends, method, args, kwargs, self._warned, _name)
 
 
 class NullTracker(Tracker):
@@ -140,126 +193,55 @@ class NullTracker(Tracker):
     def __init__(self) -> None:
         super().__init__()
 
-    def bind(self, run: Run) -> None:
+    def bind(self, feed: Writer) -> None:
         """It keeps to itself: what a history records, it records without it."""
 
 
-class Wandb:
-    """The run of the `wandb` sink, which works on a thread of its own."""
-
-    name = "wandb"
-
-    def __init__(self) -> None:
-        self._chiplog: Run | None = None
-        self._native: Any = None
-
-    def bind(self, run: Run) -> None:
-        self._chiplog = run
-
-    @property
-    def run(self) -> Any:
-        """W&B's own object, as soon as it is there; None where W&B is disabled, cannot begin, or on another rank."""
-        until = time.monotonic() + START
-        while self._native is None and self._chiplog is not None and not self._chiplog.inert:
-            sink = self._chiplog.sink("wandb")
-            self._native = getattr(sink, "native", None)
-            state = self._chiplog.health()["sinks"].get("wandb", {})
-            if self._native is not None or state.get("errors"):
-                break
-            if time.monotonic() > until:
-                logger.warning("W&B has not begun a run within %g s", START)
-                break
-            time.sleep(0.02)
-        return self._native
-
-    def watch(self, model: Any, **options: Any) -> Any:
-        """W&B's `watch`: gradients and weights of a torch model."""
-        return None if (run := self.run) is None else run.watch(model, **options)
-
-
-class ActiveWandb(TrackerBackend):
-    """A run that somebody began with `wandb.init`: it gets every row, and stays theirs to finish."""
-
-    name = "wandb"
-
-    def __init__(self, run: Any) -> None:
-        self.run = run
-
-    def log(self, metrics: Mapping[str, Any], step: int | float | None = None, commit: bool = True) -> None:
-        self.run.log({**metrics, **({} if step is None else {"step": step})}, commit=commit)
-
-    def log_config(self, config: Mapping[str, Any]) -> None:
-        self.run.config.update(dict(config), allow_val_change=True)
-
-    def log_table(self, key: str, columns: Sequence[str], data: Sequence[Sequence[Any]]) -> None:
-        import wandb
-
-        self.run.log({key: wandb.Table(columns=list(columns), data=[list(row) for row in data])})
-
-    def log_image(self, key: str, image_path: str, caption: str | None = None) -> None:
-        import wandb
-
-        self.run.log({key: wandb.Image(image_path, caption=caption)})
-
-    def watch(self, model: Any, **options: Any) -> Any:
-        return self.run.watch(model, **options)
-
-    def finish(self) -> None:
-        pass
-
-
 def open_backends(
-    names: Sequence[str], *, project_name: str | None, config: Mapping[str, Any], outdir: str | Path | None
-) -> tuple[dict[str, Any], list[Any]]:
-    """The sinks for backends by name, and their faces; one that is unknown or does not work is warned of."""
-    sinks: dict[str, Any] = {}
-    faces: list[Any] = []
-    rank = ranks.detect(os.environ).rank
+    names: Sequence[str],
+    *,
+    project_name: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    outdir: str | Path | None = None,
+    rank: int | None = None,
+    **options: Any,
+) -> list[Any]:
+    """The backends of names; one that is unknown or does not work is left out and warned of."""
+    found: list[Any] = []
+    rank = detect.detect(os.environ).rank if rank is None else rank
+    given = {"project_name": project_name, "config": dict(config or {}), "outdir": outdir, "rank": rank, **options}
     for name in names:
         if name == "wandb" and name not in _registered and wandb_is_off(os.environ):
             continue
         try:
             if name in _registered:
-                given = {"project_name": project_name, "config": dict(config), "outdir": outdir, "rank": rank}
-                face = _make(_registered[name], given)
-                sinks[name] = face
+                found.append(_make(_registered[name], given))
+            elif name in FACES:
+                found.append(FACES[name](**given))
             else:
-                sinks[name], face = _built_in(name, project_name, config, outdir)
+                registry.is_service(name)  # fails for what is not there
+                found.append(Named(name, **given))
         except ChiplogError as error:
-            known = [*registry.BUILT_IN, *_registered, registry.NONE]
-            logger.warning("backend %r is left out: %s; there are: %s", name, error, ", ".join(known))
+            choices = [*dict.fromkeys((*registry.names()[:-1], *_registered)), registry.NONE]
+            why = str(error).partition("; there are: ")[0]
+            logger.warning("backend %r is left out: %s; there are: %s", name, why, ", ".join(choices))
         except Exception as error:
             logger.warning("backend %r is left out: %s: %s", name, type(error).__name__, error)
-        else:
-            faces.append(face)
-    return sinks, faces
+    return found
 
 
-def wandb_is_off(environ: Mapping[str, str]) -> bool:
-    return environ.get("WANDB_MODE") == "disabled" or environ.get("WANDB_DISABLED", "").lower() not in OFF
-
-
-def _built_in(name: str, project_name: str | None, config: Mapping[str, Any], outdir: str | Path | None) -> Any:
-    if name == "csv":
-        from chiplog.sinks.csv import Csv
-
-        sheet = Csv(Path(outdir or "."), config=config, joined=False)
-        return sheet, _Face(name, sheet)
-    registry.is_service(name)  # fails for what is not there
-    options: dict[str, Any] = {}
-    if name == "wandb":
-        options = {"project": project_name} if project_name else {}
-        return options, Wandb()
-    if name == "mlflow":
-        options = {"prefix": "ezpz.", **({"experiment": project_name} if project_name else {})}
-    return options, _Face(name, None)
-
-
-class _Face:
-    """A sink by its name, for `get_backend`."""
-
-    def __init__(self, name: str, sink: Any) -> None:
-        self.name, self.sink = name, sink
+def sinks_of(backends: Iterable[Any]) -> dict[str, Any]:
+    """The sinks that a run needs for backends to get what it records."""
+    sinks: dict[str, Any] = {}
+    for backend in backends:
+        name = _name(backend)
+        while name in sinks:
+            name += "-2"
+        if not isinstance(backend, Face):
+            sinks[f"{name}-active" if isinstance(backend, ActiveWandb) else name] = by_update(backend)
+        elif backend.writes:
+            sinks[name] = backend.sink()
+    return sinks
 
 
 def setup_tracker(
@@ -267,22 +249,27 @@ def setup_tracker(
     backends: str | Iterable[str] | None = None,
     config: Mapping[str, Any] | None = None,
     outdir: str | Path | None = None,
+    rank: int | None = None,
     **options: Any,
 ) -> Tracker:
-    """A tracker with a run of its own; a `NullTracker` where no backend is left."""
-    sinks, faces = open_backends(
-        resolve_backend_names(backends), project_name=project_name, config=config or {}, outdir=outdir
+    """A tracker with a run of its own, unless a history takes it; a `NullTracker` where no backend is left.
+
+    The options are given to the backends that know them: `entity`, `mode`, and so on.
+    """
+    known = dict(config or {})
+    faces = open_backends(
+        resolve_backend_names(backends), project_name=project_name, config=known, outdir=outdir, rank=rank, **options
     )
     if not faces:
         return NullTracker()
     tracker = Tracker(faces)
-    bind(tracker, begin(project_name, config or {}, sinks, **options))
+    tracker._begin = lambda: begin(project_name, known, sinks_of(faces))
     return tracker
 
 
 def begin(project_name: str | None, config: Mapping[str, Any], sinks: Mapping[str, Any], **options: Any) -> Run:
     """A run with these sinks; W&B within this process, so that its own object can be reached."""
-    return assembly.init(
+    return assembly.beside(
         project=layout.slug(project_name) if project_name else None,
         name=project_name,
         config=dict(config),
@@ -290,14 +277,6 @@ def begin(project_name: str | None, config: Mapping[str, Any], sinks: Mapping[st
         relay="thread" if "wandb" in sinks else "auto",
         **options,
     )
-
-
-def bind(tracker: Tracker, run: Run) -> None:
-    """Let a tracker and its faces belong to a run."""
-    tracker.bind(run)
-    for face in tracker.backends:
-        if isinstance(face, Wandb):
-            face.bind(run)
 
 
 def _make(factory: Callable[..., Any], given: Mapping[str, Any]) -> Any:

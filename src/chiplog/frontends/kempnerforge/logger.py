@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chiplog.sinks.layouts import paint
+from chiplog.core.display import paint
 
 ROOT = "kempnerforge"
 DIM, CYAN, BOLD = "2", "36", "1"
 LEVELS = {"DEBUG": DIM, "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+
+_ours: set[str] = set()  # loggers that `get_logger` made
 
 
 def get_logger(name: str, rank_zero_only: bool = True) -> logging.Logger:
@@ -23,6 +25,7 @@ def get_logger(name: str, rank_zero_only: bool = True) -> logging.Logger:
         root.propagate = False
         root.addHandler(_Terminal())
     logger = logging.getLogger(f"{ROOT}.{name}")
+    _ours.add(logger.name)
     logger.removeFilter(_first_rank)
     if rank_zero_only:
         logger.addFilter(_first_rank)
@@ -36,7 +39,7 @@ def format_metrics(step: int, metrics: Mapping[str, Any]) -> str:
 
 def line(step: int, pairs: Iterable[tuple[str, str]]) -> str:
     """A step and its values, in colour on a terminal."""
-    if not _is_coloured(sys.stdout):
+    if not _supports_color():
         return f"[step {step}] " + " | ".join([f"{name}={value}" for name, value in pairs])
     cells = [f"{paint(name, CYAN)}={paint(value, BOLD)}" for name, value in pairs]
     return f"{paint(f'[step {step}]', DIM)} {' | '.join(cells)}"
@@ -66,23 +69,70 @@ def _whole(value: int) -> str:
 
 
 class _Terminal(logging.Handler):
-    """`[rank 0] INFO     …` on the stdout or stderr that there is at that moment."""
+    """`[rank 0] INFO     …` on the stdout or stderr that there is at that moment.
+
+    Where the rest of KempnerForge is imported too, its own handler prints: then only our warnings come from here, which
+    belong on stderr.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
+        if (record.levelno < logging.WARNING or record.name not in _ours) and _is_printed_by_another(self):
+            return
         stream = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
-        colour = _is_coloured(stream)
-        rank, level = f"[rank {_rank()}]", f"{record.levelname:<8}"
-        if colour:
-            rank, level = paint(rank, DIM), paint(level, LEVELS.get(record.levelname, ""))
         try:
-            stream.write(f"{rank} {level} {self.format(record)}\n")
+            stream.write(f"{_head(record, _is_coloured(stream))} {self.format(record)}\n")
             stream.flush()
         except Exception:  # a closed or broken terminal is nobody's problem
             pass
 
 
-def _first_rank(_: logging.LogRecord) -> bool:
-    return _rank() == "0"
+def _is_printed_by_another(handler: logging.Handler) -> bool:
+    """Whether another handler of the same logger prints on this terminal."""
+    return any(
+        isinstance(one, logging.StreamHandler) and one is not handler and _is_terminal(one.stream)
+        for one in logging.getLogger(ROOT).handlers
+    )
+
+
+def _is_terminal(stream: Any) -> bool:
+    """Whether a stream is stdout or stderr, also one that was so when a handler was made."""
+    if stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        return True
+    try:
+        return stream.fileno() in (1, 2)
+    except Exception:  # any object may be a stream
+        return False
+
+
+class _RankFilter(logging.Filter):
+    """Lets the records of one rank through, which `RANK` says at that moment."""
+
+    def __init__(self, rank: int = 0) -> None:
+        super().__init__()
+        self.allowed_rank = rank
+
+    def filter(self, _: logging.LogRecord) -> bool:
+        return _rank() == str(self.allowed_rank)
+
+
+_first_rank = _RankFilter(0)
+
+
+class _RankFormatter(logging.Formatter):
+    """`[rank 0] INFO     …` for a handler of your own; in colour where stdout is, unless `use_color` decides."""
+
+    def __init__(self, use_color: bool | None = None) -> None:
+        super().__init__()
+        self.use_color = use_color
+
+    def format(self, record: logging.LogRecord) -> str:
+        colour = _supports_color() if self.use_color is None else self.use_color
+        return f"{_head(record, colour)} {super().format(record)}"
+
+
+def _head(record: logging.LogRecord, colour: bool) -> str:
+    rank, level = f"[rank {_rank()}]", f"{record.levelname:<8}"
+    return f"{paint(rank, DIM)} {paint(level, LEVELS.get(record.levelname, ''))}" if colour else f"{rank} {level}"
 
 
 def _rank() -> str:
@@ -94,3 +144,8 @@ def _is_coloured(stream: Any) -> bool:
         return bool(stream.isatty()) and not os.environ.get("NO_COLOR")
     except Exception:  # any object may stand for stdout
         return False
+
+
+def _supports_color() -> bool:
+    """Whether stdout is a terminal that is to be coloured."""
+    return _is_coloured(sys.stdout)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from chiplog.frontends.kempnerforge.logger import get_logger
-from chiplog.runtime import device as device_
-from chiplog.runtime import memory
+from chiplog.runtime.devices import accelerator as device_
+from chiplog.runtime.devices import memory
 
 GB = 1024**3
 STATS = ("allocated_gb", "peak_gb", "reserved_gb", "total_gb")
@@ -45,7 +45,7 @@ def format_memory_stats(device: int | None = 0) -> str:
 
 
 def reset_peak_memory(device: int | None = 0) -> None:
-    """Let the peak begin anew."""
+    """Let the peak start again from what is allocated now."""
     memory.reset_peak(device)
 
 
@@ -56,20 +56,22 @@ class DeviceMemoryMonitor:
         self, device: int = 0, snapshot_step: int | None = None, snapshot_dir: str = "memory_snapshots"
     ) -> None:
         self.device, self.snapshot_step, self.snapshot_dir = device, snapshot_step, snapshot_dir
-        self._taken = False
+        self._snapshot_taken = False
 
     def report(self, step: int) -> dict[str, float]:
-        """What `get_memory_stats` says, with `mem_utilization`; afterwards the peak begins anew."""
+        """What `get_memory_stats` says, with `mem_utilization`; afterwards the peak starts again."""
         stats = dict(zip((*STATS, "mem_utilization"), get_memory(self.device), strict=True))
         _logger.info(f"[step {step}] {format_memory_stats(self.device)}")
-        if step == self.snapshot_step and not self._taken:
-            self._taken = self.capture_snapshot(step) is not None
+        if step == self.snapshot_step and not self._snapshot_taken:
+            self._snapshot_taken = self.capture_snapshot(step) is not None
         reset_peak_memory(self.device)
         return stats
 
     def capture_snapshot(self, step: int) -> str | None:
         """Keep the allocator's blocks in a file, for https://pytorch.org/memory_viz; its path, or None."""
         path = Path(self.snapshot_dir) / f"snapshot_step_{step}_device_{self.device}.pickle"
+        if device_.torch_backend("cuda") is None:  # then there is nothing to make a directory for
+            return None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             return str(path) if device_.snapshot(path) else None

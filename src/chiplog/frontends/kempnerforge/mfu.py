@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from chiplog.core import notes
+from chiplog.core import messages
 from chiplog.frontends.kempnerforge.logger import get_logger
 from chiplog.metrics import flops, hardware
-from chiplog.runtime import device as device_
+from chiplog.runtime.devices import accelerator as device_
 
 NO_GPU = 1.0  # what the original says without one
 BY_CAPABILITY = ((9, 989.0), (8, 312.0), (0, 100.0))  # and for a GPU it does not know
@@ -46,11 +46,11 @@ def get_gpu_peak_tflops(device: int | None = 0, *, compat: bool = False) -> floa
     if name is None:
         return NO_GPU if compat else None
     if not compat:
-        if notes.first(f"kempnerforge no peak {name}"):
+        if messages.first(f"kempnerforge no peak {name}"):
             _logger.warning(f"unknown GPU {name}: there is no MFU; give gpu_peak_tflops, or compat=True for a guess")
         return None
     major = (device_.capability(device) or (0, 0))[0]
     guess = next(tflops for least, tflops in BY_CAPABILITY if major >= least)
-    if notes.first(f"kempnerforge peak {name}"):
+    if messages.first(f"kempnerforge peak {name}"):
         _logger.warning(f"unknown GPU {name}: {guess:.0f} TFLOPS are assumed by its compute capability {major}.x")
     return guess

@@ -7,26 +7,27 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from math import nan
+from math import isfinite, nan
 from time import perf_counter
 from typing import Any
 
-from chiplog.core import notes
-from chiplog.core.texts import words
+from chiplog.core import messages
+from chiplog.core.values import convert
+from chiplog.core.values.text import reason, words
 from chiplog.frontends.kempnerforge.backends import Outlet, TensorBoardBackend, WandBBackend, _LoggingBackend
 from chiplog.frontends.kempnerforge.logger import format_metrics, get_logger, line
-from chiplog.frontends.kempnerforge.memory import get_memory
+from chiplog.frontends.kempnerforge.memory import get_memory_stats
 from chiplog.frontends.kempnerforge.mfu import NO_GPU, estimate_model_flops_per_token, get_gpu_peak_tflops
 from chiplog.metrics.flops import mfu
-from chiplog.metrics.smoothing import Averages
 from chiplog.metrics.throughput import rate
-from chiplog.runtime import ranks
+from chiplog.runtime.ranks import detect
 
 __all__ = ["MetricsTracker", "StepMetrics", "TensorBoardBackend", "WandBBackend", "_LoggingBackend"]
 
+ALPHA = 0.1  # the share of the newest value in an average
 SMOOTHED = ("loss", "tokens_per_sec", "mfu", "step_time")
 
-_logger = get_logger("metrics.tracker")
+logger = get_logger("metrics.tracker")
 
 
 @dataclass
@@ -60,22 +61,25 @@ class MetricsTracker:
         self.seq_len = config.train.seq_len
         self.num_gpus = num_gpus
         self.gpu_peak_tflops = gpu_peak_tflops or get_gpu_peak_tflops(None, compat=compat)
+        self._peak_is_given = bool(gpu_peak_tflops)
         self._compat = compat
         self._job = config
-        self._averages = Averages(0.9, unbiased=False)
+        self._ema_alpha = ALPHA
+        self._smoothed: dict[str, float] = {}
+        self.nan_count = 0  # how many values are in no average, because they were not finite
         self._flops: int | None = None  # of a token; worked out once
-        self._started: float | None = None
+        self._step_start = 0.0  # before the first step
         self._lock = threading.Lock()
         self._outlet: Outlet | None = None
         self._backends: list[Any] = []
-        self._initialized = False
+        self._backends_initialized = False
         self._first_rank: bool | None = None  # asked with the first row, when the ranks are set up
 
     def init_backends(self, config: Any) -> None:
         """Choose where to report, once, when the ranks are set up; nothing is begun before the first row."""
-        if self._initialized:
+        if self._backends_initialized:
             return
-        self._initialized = True
+        self._backends_initialized = True
         if not self._is_first_rank():
             return
         chosen = config.metrics
@@ -90,42 +94,54 @@ class MetricsTracker:
 
     def start_step(self) -> None:
         """Mark the beginning of a training step."""
-        self._started = perf_counter()
+        self._step_start = perf_counter()
 
     def end_step(self, step: int, loss: float, grad_norm: float, lr: float, tokens_in_step: int) -> StepMetrics | None:
         """Mark the end of a step; its metrics when it is one to log (the first and every `log_interval`-th).
 
-        Never raises: a value that is no number is a warning, and the step is left out.
+        Never raises: a value that is not a number is a warning, and the step is left out.
         """
         try:
             took = self._took()
+            if type(step) is not int:
+                step = _step(step)
+            if type(tokens_in_step) is not int:
+                tokens_in_step = _number("tokens_in_step", tokens_in_step)  # type: ignore[assignment]
             speed = rate(tokens_in_step, took)
             if self._flops is None:
                 self._flops = self._count()
             share = mfu(self._flops, speed, self.gpu_peak_tflops, self.num_gpus) or 0.0
             if type(loss) is not float:
-                loss = float(loss)  # of a tensor the number, or the averages would keep its graph alive
-            add = self._averages.add
-            add("loss", loss)
-            add("tokens_per_sec", speed)
-            add("mfu", share)
-            add("step_time", took)
-            if step != 1 and step % self.metrics_config.log_interval != 0:
+                loss = _number("loss", loss)  # of a tensor the number, or the averages would keep its graph alive
+            is_logged = step == 1 or step % self.metrics_config.log_interval == 0
+            if is_logged or (type(grad_norm) is not float and not hasattr(grad_norm, "__float__")):
+                grad_norm = _number("grad_norm", grad_norm)  # where it is not logged it may stay on a GPU
+            if is_logged or (type(lr) is not float and not hasattr(lr, "__float__")):
+                lr = _number("lr", lr)
+            for name, value in zip(SMOOTHED, (loss, speed, share, took), strict=True):
+                self._update_smoothed(name, value)
+            if not is_logged:
                 return None
-            metrics = StepMetrics(loss, float(grad_norm), float(lr), speed, share, took, *get_memory(None))
-            if self._is_first_rank():
-                _logger.info(format_step(step, metrics))
-                self._report(self._row(metrics), step)
+            metrics = StepMetrics(loss, grad_norm, lr, speed, share, took, **_memory())
+            self._log_step(step, metrics)
             return metrics
         except Exception as error:
             self._failed("end_step", error)
             return None
 
+    def _log_step(self, step: int, metrics: StepMetrics) -> None:
+        """The line and the row of a step, on the first rank."""
+        if self._is_first_rank():
+            logger.info(format_step(step, metrics))
+            self._report(self._row(metrics), step)
+
     def log_eval(self, metrics: Mapping[str, Any], step: int) -> None:
         """Report metrics of any kind as they are, in a line and to all backends."""
         try:
+            if type(step) is not int:
+                step = _step(step)
             if self._is_first_rank():
-                _logger.info(format_metrics(step, metrics))
+                logger.info(format_metrics(step, metrics))
                 self._report(metrics, step)
         except Exception as error:
             self._failed("log_eval", error)
@@ -137,37 +153,42 @@ class MetricsTracker:
         for backend in self._strangers():
             self._ask(backend, "close")
 
-    @property
-    def nan_count(self) -> int:
-        """How many values could not be smoothed, because they were no numbers."""
-        return self._averages.nonfinite
-
-    @property
-    def _smoothed(self) -> dict[str, float]:
-        return {name: value for name in SMOOTHED if (value := self._averages.get(name)) is not None}
+    def _update_smoothed(self, key: str, value: float) -> None:
+        """Let an average see a value; one of your own is reported as `smoothed/{key}`, behind ours."""
+        value = float(value)
+        if not isfinite(value):
+            self.nan_count += 1
+            return
+        before = self._smoothed.get(key, value)
+        self._smoothed[key] = self._ema_alpha * value + (1 - self._ema_alpha) * before
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps, so that the averages go on."""
-        return self._averages.state()
+        return {"nan_count": self.nan_count, "smoothed": dict(self._smoothed)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._averages.restore(state)
+        self.nan_count = int(state.get("nan_count", 0))
+        self._smoothed = {name: float(value) for name, value in state.get("smoothed", {}).items()}
 
     def _took(self) -> float:
-        started, self._started = self._started, None
-        if started is None:
-            if notes.first(f"kempnerforge start {id(self)}"):
-                _logger.warning("end_step() without start_step(): the step has no time")
+        """The seconds since the last `start_step`."""
+        started = self._step_start
+        if not started:
+            if messages.first(f"kempnerforge start {id(self)}"):
+                logger.warning("end_step() without start_step(): the step has no time")
             return 0.0
         return perf_counter() - started
 
     def _count(self) -> int:
-        if self.gpu_peak_tflops in (None, NO_GPU):  # when the tracker was made, nothing computed on a GPU yet
+        if not self._peak_is_given and self.gpu_peak_tflops in (
+            None,
+            NO_GPU,
+        ):  # when the tracker was made, nothing computed on a GPU yet
             self.gpu_peak_tflops = get_gpu_peak_tflops(None, compat=self._compat)
         try:
             return estimate_model_flops_per_token(self.model_config, self.seq_len)
         except Exception as error:  # a model that the formula does not fit must not stop its training
-            _logger.warning(f"there is no MFU: {error}")
+            logger.warning(f"there is no MFU: {reason(error)}")
             return 0
 
     def _row(self, metrics: StepMetrics) -> dict[str, float]:
@@ -183,9 +204,8 @@ class MetricsTracker:
             "gpu/reserved_gb": metrics.reserved_gb,
             "gpu/mem_utilization": metrics.mem_utilization,
         }
-        smoothed = self._smoothed
-        for name in SMOOTHED:
-            row[f"smoothed/{name}"] = smoothed.get(name, nan)
+        for name in dict.fromkeys((*SMOOTHED, *self._smoothed)):
+            row[f"smoothed/{name}"] = self._smoothed.get(name, nan)
         return row
 
     def _report(self, metrics: Mapping[str, Any], step: int) -> None:
@@ -198,24 +218,52 @@ class MetricsTracker:
 
     def _strangers(self) -> list[Any]:
         """Backends that somebody else has put beside ours."""
-        return [one for one in self._backends if getattr(one, "_outlet", None) is not self._outlet]
+        return [
+            one for one in self._backends if self._outlet is None or getattr(one, "_outlet", None) is not self._outlet
+        ]
 
     def _ask(self, backend: Any, method: str, *args: Any, **kwargs: Any) -> None:
         try:
             getattr(backend, method)(*args, **kwargs)
         except Exception as error:
-            if notes.first(f"kempnerforge backend {id(backend)}"):
-                _logger.warning(f"{type(backend).__name__} fails: {error}; training goes on")
+            if messages.first(f"kempnerforge backend {id(backend)}"):
+                logger.warning(f"{type(backend).__name__} fails: {reason(error)}; training goes on")
 
     def _failed(self, method: str, error: Exception) -> None:
-        why = words(error)
-        if notes.first(f"kempnerforge {method} {id(self)} {why}"):
-            _logger.warning(f"{method}: {why}; training goes on")
+        why = str(error) if isinstance(error, _NotANumber) else words(error)
+        if messages.first(f"kempnerforge {method} {id(self)} {why}"):
+            logger.warning(f"{method}: {why}; training goes on")
 
     def _is_first_rank(self) -> bool:
         if self._first_rank is None:
-            self._first_rank = ranks.detect(os.environ).rank == 0
+            self._first_rank = detect.detect(os.environ).rank == 0
         return self._first_rank
+
+
+class _NotANumber(ValueError):
+    pass
+
+
+def _number(name: str, value: Any) -> float:
+    """The number that a value is: of a tensor, an array or a text too."""
+    try:
+        found = float(value) if isinstance(value, str) else convert.number(value)
+    except ValueError:
+        found = None
+    if found is None:
+        raise _NotANumber(f"{name} is not a number but {convert.text(value):.100}, so this call is left out")
+    return float(found)
+
+
+def _step(value: Any) -> int:
+    """The step that a value is; one between two whole numbers stays where it is."""
+    found = _number("step", value)
+    return int(found) if found.is_integer() else found  # type: ignore[return-value]
+
+
+def _memory() -> dict[str, float]:
+    stats = get_memory_stats(None)
+    return {**stats, "mem_utilization": stats["peak_gb"] / stats["total_gb"] if stats["total_gb"] else 0.0}
 
 
 def format_step(step: int, metrics: StepMetrics) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeGuard
 
-from chiplog.metrics import sol
-from chiplog.sinks.layouts import NOTHING, SPIKE, TREND, Block, Cell, Cells, Column, Layout
+from chiplog.metrics import speed_of_light
+from chiplog.sinks.console.layout import NOTHING, SPIKE, TREND, Block, Cell, Cells, Layout, LayoutColumn
 
 MIB = 1 << 20
-FIRST_FILES = 10  # of a data set; all of them when verbose
 SECONDS_FROM = 2000  # ms
 
 
@@ -24,7 +23,7 @@ class LogVerbosity(IntEnum):
 
 
 def layout(verbosity: int) -> Layout:
-    """QUIET: evals. DEFAULT: steps and what is said at the start too. VERBOSE: GPUs, and all files of a data set."""
+    """QUIET: evals. DEFAULT: steps and what is said at the start too. VERBOSE: GPUs, and the files of data sets."""
     quiet = verbosity < LogVerbosity.DEFAULT
     return Layout(
         steps=() if quiet else STEPS,
@@ -49,14 +48,22 @@ def layout(verbosity: int) -> Layout:
 
 def blocks(verbose: bool) -> dict[str, Block]:
     """The lines of events."""
+    sizes: dict[Any, Any] = {}  # the memory of each GPU, by its number
+
+    def found(data: Mapping[str, Any], _: int | float | None) -> Iterable[str]:
+        sizes[data.get("id", 0)] = data.get("memory")
+        return system(data) if verbose or not data.get("rank") else ()
+
     shown: dict[str, Block] = {
-        "dataset": lambda data, _: dataset(data, None if verbose else FIRST_FILES),
-        "gpu-model": lambda data, _: system(data) if verbose or not data.get("rank") else (),
-        "sol": lambda data, _: sol.block(data),
+        "dataset": lambda data, _: dataset(data, files=verbose),
+        "gpu-model": found,
+        "sol": lambda data, _: speed_of_light.block(data),
         "info": lambda data, _: message(data),
         "section": lambda data, _: [f"{data.get('info', '')} ..."],
     }
-    return {**shown, "gpu": gpu} if verbose else shown
+    if verbose:
+        shown["gpu"] = lambda data, step: gpu({"dram_total": sizes.get(data.get("id", 0)), **data}, step)
+    return shown
 
 
 def thousands(value: Cell, row: Cells = NOTHING) -> str:  # noqa: ARG001
@@ -75,38 +82,38 @@ def percent(value: Cell, row: Cells = NOTHING) -> str:  # noqa: ARG001
 
 # :: step       1 [ 12.5%] \ loss 2.3356 | norm  0.1234 | 105.0k tps |   156 ms | sol 78.2 | eta 02h15m
 STEPS = (
-    Column("step", ("@step",), "{:7d}", before=":: "),
-    Column("", ("@share",), "[{:5.1f}%]", before=" "),
-    Column("loss", ("train/loss",), "{:6.4f}", before=" {} ", mark=TREND),
-    Column("", ("train/norm",), "{:6.4f}", before=" | norm {}", mark=SPIKE),
-    Column("", ("train/tokens_per_second",), thousands, unit="k tps"),
-    Column("", ("train/duration_ms",), "{:5.0f}", unit=" ms"),
-    Column("kd", ("train/kd_loss",), "{:6.4f}"),
-    Column("aux", ("train/moe_aux_loss",), "{:.4f}"),
-    Column("imbal", ("train/moe_load_imbalance",), "{:.2f}"),
-    Column("util", ("train/moe_expert_utilization",), "{:.2f}"),
-    Column("hot", ("train/moe_max_expert_fraction",), "{:.2f}"),
-    Column("ent", ("train/moe_router_entropy",), "{:.2f}"),
-    Column("sol", ("train/sol",), percent),
-    Column("eta", ("@eta",), hours),
-    Column("", ("@phase",), "{}"),
+    LayoutColumn("step", ("@step",), "{:7d}", before=":: "),
+    LayoutColumn("", ("@share",), "[{:5.1f}%]", before=" "),
+    LayoutColumn("loss", ("train/loss",), "{:6.4f}", before=" {} ", mark=TREND),
+    LayoutColumn("", ("train/norm",), "{:6.4f}", before=" | norm {}", mark=SPIKE),
+    LayoutColumn("", ("train/tokens_per_second",), thousands, unit="k tps"),
+    LayoutColumn("", ("train/duration_ms",), "{:5.0f}", unit=" ms"),
+    LayoutColumn("kd", ("train/kd_loss",), "{:6.4f}"),
+    LayoutColumn("aux", ("train/moe_aux_loss",), "{:.4f}"),
+    LayoutColumn("imbal", ("train/moe_load_imbalance",), "{:.2f}"),
+    LayoutColumn("util", ("train/moe_expert_utilization",), "{:.2f}"),
+    LayoutColumn("hot", ("train/moe_max_expert_fraction",), "{:.2f}"),
+    LayoutColumn("ent", ("train/moe_router_entropy",), "{:.2f}"),
+    LayoutColumn("sol", ("train/sol",), percent),
+    LayoutColumn("eta", ("@eta",), hours),
+    LayoutColumn("", ("@phase",), "{}"),
 )
 EVALS = (
-    Column("loss", ("loss",), "{:6.4f}", before=">> eval                      "),
-    Column("gap", ("@gap",), "{:+7.4f}", 7),
-    Column("", ("tokens_per_second",), thousands, unit="k tps"),
-    Column("", ("duration_ms",), "{:5.0f}", unit=" ms"),
+    LayoutColumn("loss", ("loss",), "{:6.4f}", before=">> eval                      "),
+    LayoutColumn("gap", ("@gap",), "{:+7.4f}", 7),
+    LayoutColumn("", ("tokens_per_second",), thousands, unit="k tps"),
+    LayoutColumn("", ("duration_ms",), "{:5.0f}", unit=" ms"),
 )
 
 
-def dataset(data: Mapping[str, Any], most: int | None) -> Iterator[str]:
-    """A split: its tokens, and those of its files."""
+def dataset(data: Mapping[str, Any], *, files: bool) -> Iterator[str]:
+    """A split: its tokens, and those of each of its files where they are wanted."""
     if data.get("split") != "eval":
         yield "[Dataset]"
-    yield f" {data.get('split')}: {amount(data.get('tokens') or 0)} tokens"
-    listing = data.get("listing") or []
-    for name, tokens in listing[:most]:
-        yield f"   {name} : {tokens:10d}"
+    tokens = data.get("tokens")
+    yield f" {data.get('split')}: {amount(int(tokens)) if _is_finite(tokens) else '    -'} tokens"
+    for name, count in (data.get("listing") or ()) if files else ():
+        yield f"   {name} : {count:10d}"
 
 
 def amount(tokens: int) -> str:
@@ -131,27 +138,29 @@ def system(data: Mapping[str, Any]) -> Iterator[str]:
     if versions:
         yield f"  CUDA:    {', '.join(versions)}"
     memory, free = data.get("memory"), data.get("free")
-    if memory is not None and free is not None:
-        yield f"  Memory:  {(memory - free) // MIB} / {memory // MIB} MiB"
+    if _is_finite(memory) and _is_finite(free):
+        yield f"  Memory:  {int(memory - free) // MIB} / {int(memory) // MIB} MiB"
 
 
 def gpu(data: Mapping[str, Any], step: int | float | None) -> Iterator[str]:
-    """One line of telemetry; what the GPU does not say is a dash."""
+    """One line of telemetry; what is not known is a dash. Without the size of its memory, what is free of it."""
     if "lost" in data:
-        yield f"[G] step {step or 0:5.0f} [gpu {data.get('id', 0):2d}] | lost: {data.get('reason', '')}"
+        yield f"[G] step {step or 0:5.0f} [gpu {data.get('id', 0)!s:>2}] | lost: {data.get('reason', '')}"
         return
-    known = dict(data)
-    if "dram_total" in data and "dram_free" in data:
-        known["used"] = data["dram_total"] - data["dram_free"]
+    known = {name: value for name, value in data.items() if _is_finite(value)}
+    memory, total, free = "Mem Usage", known.get("dram_total"), known.get("dram_free")
+    if total and free is not None:
+        known["memory"] = total - free
+    elif free is not None:
+        memory, known["memory"] = "Mem Free", free
 
     def shown(name: str, width: int, scale: int = 1) -> str:
-        value = known.get(name)
-        return f"{'-':>{width}}" if value is None else f"{int(value) // scale:{width}d}"
+        return f"{int(known[name]) // scale:{width}d}" if name in known else f"{'-':>{width}}"
 
     yield (
-        f"[G] step {step or 0:5.0f} [gpu {data.get('id', 0):2d}] | power {shown('power', 4, 1000)} W   "
+        f"[G] step {step or 0:5.0f} [gpu {data.get('id', 0)!s:>2}] | power {shown('power', 4, 1000)} W   "
         f"| temp {shown('temperature', 3)} /{shown('temp_slowdown', 3)}°C | clock {shown('clock', 4)} MHz "
-        f"| Mem Usage {shown('used', 1, MIB)} MiB "
+        f"| {memory} {shown('memory', 1, MIB)} MiB "
         f"| PCI↓{shown('pcie_rx', 5, MIB)} MiB/s| PCI↑{shown('pcie_tx', 5, MIB)} MiB/s"
     )
 
@@ -165,6 +174,12 @@ def message(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"  done in {took} ms" if took < SECONDS_FROM else f"  done in {took // 1000} s"
 
 
-def _version(number: int) -> str:
-    """12080 is CUDA 12.8."""
-    return f"{number // 1000}.{number % 1000 // 10}"
+def _version(number: Any) -> str:
+    """12080 is CUDA 12.8; 12.8 is too."""
+    if not _is_finite(number) or number < 1000:
+        return str(number)
+    return f"{int(number) // 1000}.{int(number) % 1000 // 10}"
+
+
+def _is_finite(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and value - value == 0

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from chiplog.core.errors import BadSetting, MissingPackage
+from chiplog.frontends.surogate.config import load
 from chiplog.frontends.surogate.console import LogVerbosity
 from chiplog.frontends.surogate.logger import TrainingRunLogger
 
@@ -31,7 +31,8 @@ def training_logger_context(
     """A `TrainingRunLogger` by a config: a YAML file, a mapping, or an object with attributes.
 
     `report_to` is one backend or a list: `wandb`, `aim`, or any other sink. The command line and all options are logged
-    at once; what is no plain value is logged as text.
+    at once; what is no plain value is logged as text. With `resume_from_checkpoint` (or `resume=True`) the last run
+    of the log file goes on; otherwise this is another one.
     """
     settings = load(config)
     logger = TrainingRunLogger(
@@ -39,26 +40,14 @@ def training_logger_context(
         more.pop("callback", None),
         int(more.pop("verbosity", settings.get("verbosity") or LogVerbosity.DEFAULT)),
         sinks=backends(settings),
-        name=settings.get("run_name"),
+        name=str(settings["run_name"]) if settings.get("run_name") is not None else None,
+        resume=more.pop("resume", bool(settings.get("resume_from_checkpoint"))),
         **more,
     )
     with logger:
         logger.log_cmd(sys.argv)
         logger.log_options(options({**settings, **(extra_config or {})}))
         yield logger
-
-
-def load(config: Any) -> dict[str, Any]:
-    """A config as a mapping, wherever it comes from."""
-    if config is None:
-        return {}
-    if isinstance(config, Mapping):
-        return dict(config)
-    if isinstance(config, (str, Path)):
-        return _read(Path(config))
-    if hasattr(config, "__dict__"):
-        return {name: value for name, value in vars(config).items() if not name.startswith("_")}
-    raise BadSetting(f"a config is a YAML file, a mapping or an object with attributes, not {type(config).__name__}")
 
 
 def log_file(settings: Mapping[str, Any]) -> Path:
@@ -92,17 +81,3 @@ def options(settings: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
 
 def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingPackage("a YAML config needs the 'pyyaml' package: pip install 'chiplog[yaml]'") from error
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadSetting(f"the config {str(path)!r} cannot be read: {error}") from None
-    if not isinstance(found, Mapping):
-        raise BadSetting(f"the config {str(path)!r} is no mapping of options, but {type(found).__name__}")
-    return dict(found)

@@ -1,5 +1,23 @@
 """`sft.metrics_logger`, reached directly."""
 
-from chiplog.frontends.tunix.sft.metrics_logger import LoggingBackend, MetricsLogger, MetricsLoggerOptions, Mode
+from chiplog.frontends.tunix.sft.metrics_logger import (
+    BackendFactory,
+    CluBackend,
+    LoggingBackend,
+    MetricsLogger,
+    MetricsLoggerOptions,
+    Mode,
+    TensorboardBackend,
+    WandbBackend,
+)
 
-__all__ = ["LoggingBackend", "MetricsLogger", "MetricsLoggerOptions", "Mode"]
+__all__ = [
+    "BackendFactory",
+    "CluBackend",
+    "LoggingBackend",
+    "MetricsLogger",
+    "MetricsLoggerOptions",
+    "Mode",
+    "TensorboardBackend",
+    "WandbBackend",
+]

@@ -1,1 +1,1 @@
-"""The terminal: the runs of a directory and their charts, live, over any ssh."""
+"""The terminal UI: the runs of a directory and their charts, live, even over ssh."""

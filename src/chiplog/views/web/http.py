@@ -1,7 +1,7 @@
-"""A small HTTP server for one person's browser: GET and HEAD, no bodies, every wait with a limit.
+"""A small HTTP server for one person's browser: GET and HEAD, no request bodies, a time limit on every wait.
 
-The protocol itself is h11's. Connections are few and bounded: when all are taken, the one that has been idle longest
-makes room. A reader that takes nothing for a while is let go.
+h11 handles the protocol. The number of connections is limited: a new one replaces the one that has been idle longest. A
+client that reads nothing for a while is dropped.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from urllib.parse import parse_qs, unquote_to_bytes
 
 import h11
 
-from chiplog.core import notes
+from chiplog.core import messages
 
 CONNECTIONS = 160  # at once
 HEAD = 32 << 10  # bytes of a request
-PATIENCE = 10.0  # s for a request to arrive once it has begun, and for a new connection to begin one
+PATIENCE = 10.0  # s for a request to arrive once it has started, and for a new connection to send one
 IDLE = 60.0  # s between requests
-SLOW = 30.0  # s in which a reader must have taken something
+SLOW = 30.0  # s in which a client must read something
 PIECE = 256 << 10
 
 
 class Request(NamedTuple):
     method: str
     path: str  # decoded once
-    query: Mapping[str, str]  # of names that are given several times, the last
-    headers: list[tuple[str, str]]  # names in lower case
+    query: Mapping[str, str]  # the last of several values of a name
+    headers: list[tuple[str, str]]  # names in lowercase
     target: str  # as it was sent
 
     def header(self, name: str) -> str | None:
@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """An answer; a body that is an iterator is sent as it comes, until the reader leaves."""
+    """A response; a body that is an iterator is streamed until the client leaves."""
 
     status: int = 200
     body: bytes | AsyncIterator[bytes] = b""
@@ -49,15 +49,15 @@ App = Callable[[Request], Awaitable[Response]]
 
 
 class Server:
-    """Serves an application on a socket that is bound already."""
+    """Serves an application on a bound socket."""
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._idle: dict[asyncio.Task[None], float] = {}  # the connections that wait for a request, oldest first
+        self._idle: dict[asyncio.Task[None], float] = {}  # connections waiting for a request, oldest first
         self._open: set[asyncio.Task[None]] = set()
 
     async def serve(self, listening: socket.socket) -> None:
-        """Until cancelled."""
+        """Serve until cancelled."""
         server = await asyncio.start_server(self._connected, sock=listening, limit=HEAD, backlog=128)
         async with server:
             try:
@@ -102,7 +102,7 @@ class Server:
             except h11.RemoteProtocolError as error:
                 self._idle.pop(task, None)
                 if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                    words = Response(error.error_status_hint, b'{"error":"that is no request"}\n')
+                    words = Response(error.error_status_hint, b'{"error":"malformed request"}\n')
                     await self._send(connection, writer, words, close=True)
                 return
             self._idle.pop(task, None)
@@ -114,7 +114,7 @@ class Server:
             await self._send(connection, writer, answer, close=body)
             if body or connection.our_state is not h11.DONE:
                 return
-            while connection.their_state is h11.SEND_BODY:  # nothing but the end of it
+            while connection.their_state is h11.SEND_BODY:  # only its end is left
                 await _receive(connection, reader, PATIENCE)
             if connection.their_state is not h11.DONE:
                 return
@@ -124,9 +124,9 @@ class Server:
     async def _answer(self, request: Request) -> Response:
         try:
             return await self._app(request)
-        except Exception as error:  # a request must not take the others with it
-            notes.say(f"{request.method} {request.path[:200]!r} failed: {type(error).__name__}: {error}")
-            return Response(500, b'{"error":"this could not be answered; the terminal says more"}\n')
+        except Exception as error:  # one failure must not affect other requests
+            messages.say(f"{request.method} {request.path[:200]!r} failed: {type(error).__name__}: {error}")
+            return Response(500, b'{"error":"internal error; see the terminal"}\n')
 
     async def _send(
         self, connection: h11.Connection, writer: asyncio.StreamWriter, answer: Response, *, close: bool
@@ -139,7 +139,7 @@ class Server:
         await _write(writer, connection.send(h11.Response(status_code=answer.status, headers=headers)))
         if isinstance(answer.body, bytes):
             if answer.body and connection.their_state is not h11.ERROR:
-                data = connection.send(h11.Data(answer.body)) or b""  # nothing of it after HEAD
+                data = connection.send(h11.Data(answer.body)) or b""  # empty for HEAD
                 for at in range(0, len(data), PIECE):
                     await _write(writer, data[at : at + PIECE])
         else:
@@ -150,7 +150,7 @@ class Server:
 
 
 async def _receive(connection: h11.Connection, reader: asyncio.StreamReader, wait: float) -> object:
-    """The next event; the whole of a request's head must come in time, however slowly its bytes drip."""
+    """The next event; the whole head of a request must arrive in time, however slowly its bytes come."""
     async with asyncio.timeout(wait):
         size = 0
         while (event := connection.next_event()) is h11.NEED_DATA:

@@ -1,7 +1,7 @@
-"""What is written now, sent to pages as it comes (server-sent events).
+"""Sends new data to pages as it is written (server-sent events).
 
-One reader follows each run that somebody looks at, however many do. A page that takes its events too slowly is told
-that it has missed some, and asks again; nothing piles up for it.
+One reader follows each run that is being viewed, however many pages show it. A page that reads its events too slowly
+learns that it has missed some, and asks again; nothing piles up for it.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Any
 from chiplog.core import records
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout
-from chiplog.store.tail import Tail, stream_key
-from chiplog.views.web.plain import encode
+from chiplog.store.journal.tail import Tail, stream_key
+from chiplog.views.web.listing import encode
 
-EVERY = 0.2  # s between looks
-BEAT = 15.0  # s between signs of life
-MOST = 20_000  # numbers in one event; a page that would get more is told to ask
+EVERY = 0.2  # s between reads
+BEAT = 15.0  # s between keep-alive messages
+MOST = 20_000  # numbers in one event; a page that would get more has to ask
 WAITING = 20  # events that may wait for a page
-BEHIND = 32 << 10  # bytes before the end from which a follower begins: pages know what they have by its time
+BEHIND = 32 << 10  # bytes before the end at which a follower starts: pages recognise by time what they already have
 FOLLOWED = 64  # runs at once
 
 
 class Feed:
-    """Follows runs for as long as somebody listens."""
+    """Follows runs while pages listen."""
 
     def __init__(self) -> None:
         self._listeners: set[_Listener] = set()
         self._followers: dict[str, asyncio.Task[None]] = {}
 
     async def listen(self, runs: dict[str, Path], greeting: Callable[[], dict[str, Any]]) -> AsyncIterator[bytes]:
-        """The events of some runs, and of the list of runs, until the reader leaves."""
+        """The events of some runs, and of the list of runs, until the client leaves."""
         listener = _Listener(set(runs))
         self._listeners.add(listener)
         for key, path in runs.items():
@@ -52,7 +52,7 @@ class Feed:
             self._listeners.discard(listener)
 
     def tell(self, what: str, data: dict[str, Any], run: str | None = None) -> None:
-        """Tell all who listen, or those who look at a run."""
+        """Send an event to all pages, or to those that show a run."""
         event = _event(what, data)
         for listener in self._listeners:
             if run is None or run in listener.runs:
@@ -72,16 +72,16 @@ class Feed:
                 if batch:
                     started = {one.attempt for one in batch if isinstance(one, records.Attempt)} - attempts
                     attempts |= started
-                    self._say(key, batch, anew=bool(started))
+                    self._say(key, batch, restarted=bool(started))
                 if not tail.more:
                     await asyncio.sleep(max(0.0, EVERY - (time.monotonic() - began)))
         finally:
             self._followers.pop(key, None)
 
-    def _say(self, key: str, batch: list[AnyRecord], *, anew: bool) -> None:
+    def _say(self, key: str, batch: list[AnyRecord], *, restarted: bool) -> None:
         rows = [_row(record) for record in batch]
         full = [row for row in rows if row is not None]
-        if anew or sum(len(row[2]) for row in full) > MOST:
+        if restarted or sum(len(row[2]) for row in full) > MOST:
             self.tell("stale", {"run": key}, key)
         elif full:
             self.tell("rows", {"run": key, "rows": full}, key)
@@ -90,7 +90,7 @@ class Feed:
 
 
 class _Listener:
-    """A page: the runs it looks at, and the events that wait for it."""
+    """A page: the runs it shows, and its pending events."""
 
     def __init__(self, runs: set[str]) -> None:
         self.runs = runs
@@ -115,17 +115,17 @@ def _event(what: str, data: dict[str, Any]) -> bytes:
 
 
 def _row(record: AnyRecord) -> tuple[float, int | float | None, dict[str, Any]] | None:
-    """(microseconds, step, points) of a record that has some."""
+    """(microseconds, step, points) of a record that has points."""
     points = dict(records.points(record))
     return (record.time // 1000, getattr(record, "step", None), points) if points else None
 
 
 def _from_the_end(path: Path) -> Tail:
-    """A tail of the main rank that begins a little before the end of what there is."""
+    """A tail of the main rank that starts shortly before the end."""
     segments = layout.segments(path)
     rank = min((segment.rank for segment in segments), default=0)
     positions = {}
-    for segment in segments:  # the newest of each attempt is last
+    for segment in segments:  # the newest segment of each attempt is last
         try:
             size = (path / layout.JOURNAL / segment.filename).stat().st_size
         except OSError:

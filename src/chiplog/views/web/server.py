@@ -1,4 +1,4 @@
-"""`chiplog ui`: listen, say where, and serve until stopped."""
+"""`chiplog ui`: listens, prints the address, and serves until stopped."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from chiplog.store.catalog import Catalog
-from chiplog.views.web.guard import Guard, is_loopback
+from chiplog.store.runs.catalog import Catalog
+from chiplog.views.web.auth import Auth, is_loopback
 from chiplog.views.web.http import Server
-from chiplog.views.web.site import Site
+from chiplog.views.web.routes import Site
 
-LOOK = 1.0  # s between looks at the directory while somebody watches
-SAVE = 10.0  # s between notes of what was found
+LOOK = 1.0  # s between reads of the directory while a page is open
+SAVE = 10.0  # s between saves of the cache
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound; a port of 0 becomes a free one."""
+    """A bound socket; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,7 +49,7 @@ async def serve(
     catalog = Catalog(root, cache)
     site = Site(catalog)
     port = listening.getsockname()[1]
-    server = Server(Guard(site, token=token, port=port, hosts=hosts))
+    server = Server(Auth(site, token=token, port=port, hosts=hosts))
     looking = asyncio.create_task(_look(site, catalog))
     ready()
     try:
@@ -60,9 +60,9 @@ async def serve(
 
 
 async def _look(site: Site, catalog: Catalog) -> None:
-    """Keep the catalog fresh: often while somebody watches, and never for more than a tenth of the time."""
+    """Keep the catalog fresh: often while a page is open, and for at most a tenth of the time."""
     saved = 0.0
-    await asyncio.sleep(0.05)  # the first page goes first
+    await asyncio.sleep(0.05)  # let the first page load first
     await asyncio.to_thread(site.warm)
     while True:
         began = time.monotonic()

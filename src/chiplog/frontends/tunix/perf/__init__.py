@@ -1,9 +1,16 @@
 """Performance tracing: where the time of a step goes, on hosts and devices, as metrics and as pictures."""
 
 from chiplog.frontends.tunix.perf import experimental, export, metrics
-from chiplog.frontends.tunix.perf.metrics import MetricsT, PerfMetricsConfig, PerfMetricsOptions, PerfSpanQuery
+from chiplog.frontends.tunix.perf.metrics import (
+    MetricsBuffer,
+    MetricsT,
+    PerfMetricsConfig,
+    PerfMetricsOptions,
+    PerfSpanQuery,
+)
 
 __all__ = [
+    "MetricsBuffer",
     "MetricsT",
     "PerfMetricsConfig",
     "PerfMetricsOptions",

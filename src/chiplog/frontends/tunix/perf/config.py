@@ -6,12 +6,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from chiplog.core import notes
+from chiplog.core import messages
 from chiplog.core.errors import BadSetting
-from chiplog.frontends.tunix.perf import export, writer
+from chiplog.frontends.tunix.perf import export, trace_files
 from chiplog.frontends.tunix.perf.experimental import export as export_v2
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions
-from chiplog.metrics.reducing import MetricsT
+from chiplog.metrics.reducers import MetricsT
 
 
 def create_perf_config(cluster_config: Any) -> PerfMetricsConfig | None:
@@ -23,7 +23,7 @@ def create_perf_config(cluster_config: Any) -> PerfMetricsConfig | None:
     if options is None:
         return None
     if options.trace_dir and not options.enable_trace_writer:
-        notes.once("tunix trace_dir", f"trace_dir = {options.trace_dir!r} is not used: enable_trace_writer is false")
+        messages.once("tunix trace_dir", f"trace_dir = {options.trace_dir!r} is not used: enable_trace_writer is false")
     config = PerfMetricsConfig()
     if options.enable_perf_v1:
         if options.custom_export_fn_path:
@@ -46,9 +46,9 @@ def with_traces(config: PerfMetricsConfig, cluster_config: Any) -> PerfMetricsCo
     if options is None or not options.enable_trace_writer:
         return config
     first, second = config.custom_export_fn, config.custom_export_fn_v2
-    if first is not None and not writer.is_ours(first):
+    if first is not None and not trace_files.is_ours(first):
         first = Traced(first, export.PerfMetricsExport.from_cluster_config(cluster_config))
-    if second is not None and not writer.is_ours(second):
+    if second is not None and not trace_files.is_ours(second):
         exporter = export_v2.PerfMetricsExport.from_cluster_config(cluster_config, True, options.trace_dir or None)
         second = Traced(second, exporter)
     return PerfMetricsConfig(first, second)
@@ -59,7 +59,7 @@ class Traced:
 
     def __init__(self, function: Callable[[Any], MetricsT], exporter: Any) -> None:
         self._function, self._exporter = function, exporter
-        self.writer, self.flush = exporter.writer, exporter.flush
+        self.writer, self.flush, self.write = exporter.writer, exporter.flush, exporter.write
 
     def __call__(self, recorded: Any) -> MetricsT:
         self._exporter.write(recorded)

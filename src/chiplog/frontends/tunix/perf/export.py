@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Any
 
-from chiplog.core import notes
+from chiplog.core import messages
+from chiplog.frontends.tunix.perf import topology
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsOptions, PerfSpanQuery
-from chiplog.frontends.tunix.perf.recording import Reading, checked
-from chiplog.frontends.tunix.perf.span import Span, SpanGroup
-from chiplog.frontends.tunix.perf.writer import TraceWriter
-from chiplog.metrics import topology
-from chiplog.metrics.reducing import MetricsT
-from chiplog.metrics.topology import StepTimes, Stretch
+from chiplog.frontends.tunix.perf.recorder import Reading, checked
+from chiplog.frontends.tunix.perf.span import Span, SpanGroup, is_span
+from chiplog.frontends.tunix.perf.topology import RoleTimes, Stretch
+from chiplog.frontends.tunix.perf.trace_files import TraceWriter
+from chiplog.metrics.reducers import MetricsT
 
 ROLES = {"rollout": ("rollout",), "actor": ("actor",), "refer": ("refer", "reference")}
 ROLLOUT, WEIGHT_SYNC, GLOBAL_STEP, ACTOR = "rollout", "weight_sync", "global_step", "actor_training"
@@ -92,7 +92,7 @@ class _Export:
         self.write(query)
         times = step_times(query, self._first)
         if times is None:
-            notes.once("tunix no step", f"there is no group {GLOBAL_STEP!r} to make metrics of")
+            messages.once("tunix no step", f"there is no group {GLOBAL_STEP!r} to make metrics of")
             return {}
         if times.step == self._told:  # this one was not traced
             return {}
@@ -121,14 +121,14 @@ def role_devices(cluster_config: Any) -> dict[str, tuple[str, ...]]:
     return {str(getattr(role, "value", role)).lower(): tuple(checked(mesh)) for role, mesh in meshes.items()}
 
 
-def step_times(query: PerfSpanQuery, devices: Mapping[str, str | None]) -> StepTimes | None:
+def step_times(query: PerfSpanQuery, devices: Mapping[str, str | None]) -> RoleTimes | None:
     """What happened in the last global step, each role on its first device."""
     main = _last_step(query, None)
     if main is None:
         return None
     on = {role: _last_step(query, device) or main for role, device in devices.items()}
     sync = main.find_last_inner_span(WEIGHT_SYNC)
-    return StepTimes(
+    return RoleTimes(
         _stretch(main),
         None if sync is None else _stretch(sync),
         [_stretch(span) for span in _inside(on["rollout"]) if span.name == ROLLOUT],
@@ -154,10 +154,10 @@ def _last_step(query: PerfSpanQuery, device: str | None) -> SpanGroup | None:
 def _inside(group: SpanGroup) -> Iterator[Span]:
     """The spans in a group, at any depth, in order."""
     for one in group.inner:
+        if is_span(one):
+            yield one
         if isinstance(one, SpanGroup):
             yield from _inside(one)
-        else:
-            yield one
 
 
 def _groups(group: SpanGroup) -> Iterator[SpanGroup]:

@@ -7,15 +7,17 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chiplog.core import notes
+from chiplog.core import messages
 from chiplog.core.errors import BadSetting, MissingPackage
-from chiplog.frontends.tunix.perf.recording import Arrivals
+from chiplog.frontends.tunix.perf.recorder import Arrivals
 from chiplog.frontends.tunix.perf.span import SpanGroup
-from chiplog.metrics.reducing import MetricsT
+from chiplog.metrics.reducers import MetricsT, Reducer
 
-__all__ = ["MetricsT", "PerfMetricsConfig", "PerfMetricsOptions", "PerfSpanQuery"]
+__all__ = ["MetricsBuffer", "MetricsT", "PerfMetricsConfig", "PerfMetricsOptions", "PerfSpanQuery"]
 
 SECTIONS = ("rl_training_config", "training_config")  # of a config file that may hold the options
+
+SWITCHES = {"true": True, "false": False}  # as a command line has them
 
 Selector = tuple[str, str, int]  # which, name, place
 
@@ -63,9 +65,9 @@ class PerfSpanQuery:
         """The last of this name in each group so far."""
         return self._select("last", name)
 
-    def nth_group(self, name: str, n: int) -> PerfSpanQuery:
+    def nth_group(self, name: str, index: int) -> PerfSpanQuery:
         """The one at this place, from 0 on, in each group so far; none where there are fewer."""
-        return self._select("nth", name, n)
+        return self._select("nth", name, index)
 
     def all_groups(self, name: str) -> PerfSpanQuery:
         """All of this name in each group so far."""
@@ -91,6 +93,15 @@ class PerfSpanQuery:
     def _select(self, which: str, name: str, place: int = 0) -> PerfSpanQuery:
         self._selectors = (*self._selectors, (which, name, place))
         return self
+
+
+@dataclasses.dataclass(slots=True)
+class MetricsBuffer:
+    """All that was logged about a global step, as it came; what a cluster's external metrics logger is called with."""
+
+    global_steps: int
+    metrics: dict[str, tuple[list[Any], Reducer | None]] = dataclasses.field(default_factory=dict)
+    mode: str = "train"
 
 
 @dataclasses.dataclass
@@ -122,7 +133,10 @@ class PerfMetricsOptions:
 
     @classmethod
     def of(cls, given: PerfMetricsOptions | Mapping[str, Any] | None) -> PerfMetricsOptions | None:
-        """Options from a mapping; none of nothing. Fails with the key and the choices there are."""
+        """Options from a mapping; none of nothing. Fails with the key and the choices there are.
+
+        A mapping may name the export function of a version that it switches off: that is reported, and not an error.
+        """
         if given is None or isinstance(given, PerfMetricsOptions):
             return given
         if not isinstance(given, Mapping):
@@ -130,38 +144,46 @@ class PerfMetricsOptions:
         if not given:
             return None
         kinds = {field.name: type(field.default) for field in dataclasses.fields(cls)}
+        chosen: dict[str, Any] = {}
         for key, value in given.items():
             if key not in kinds:
                 raise BadSetting(f"perf_metrics_options has no {key!r}; there are: {_keys(cls)}")
-            if not isinstance(value, kinds[key]):
+            chosen[key] = SWITCHES.get(str(value).lower(), value) if kinds[key] is bool else value
+            if not isinstance(chosen[key], kinds[key]):
                 raise BadSetting(f"perf_metrics_options.{key} = {value!r}: must be a {kinds[key].__name__}")
         try:
-            return cls(**given)
+            return cls(**_without_idle_paths(chosen))
         except BadSetting as error:
             raise BadSetting(f"Invalid perf metrics options: {error}") from None
 
     @classmethod
     def from_yaml(cls, text: str) -> PerfMetricsOptions | None:
-        """The options under `rl_training_config`, or `training_config`, in a YAML text.
+        """The options under `rl_training_config`, or `training_config`, in a YAML text."""
+        return cls.from_document(read_yaml(text))
 
-        A version may be switched off in a file that names its export function: that is said, and not an error.
-        """
-        try:
-            import yaml
-        except ImportError:
-            raise MissingPackage("reading a YAML config needs the package 'pyyaml': pip install pyyaml") from None
-        document = yaml.safe_load(text) or {}
+    @classmethod
+    def from_document(cls, document: Any) -> PerfMetricsOptions | None:
+        """The same, of what was read from a file or from the command line."""
         sections = [document.get(key) for key in SECTIONS] if isinstance(document, Mapping) else []
         found = [section.get("perf_metrics_options") for section in sections if isinstance(section, Mapping)]
-        given = next(filter(None, found), None)
-        return cls.of(_without_idle_paths(given) if isinstance(given, Mapping) else given)
+        return cls.of(next(filter(None, found), None))
+
+
+def read_yaml(text: str) -> Any:
+    """What a YAML text says; an empty one says nothing."""
+    try:
+        import yaml
+    except ImportError:
+        raise MissingPackage("reading a YAML config needs the package 'pyyaml': pip install pyyaml") from None
+    document = yaml.safe_load(text)
+    return {} if document is None else document
 
 
 def _without_idle_paths(given: Mapping[str, Any]) -> dict[str, Any]:
     kept = dict(given)
     for switch, path in (("enable_perf_v1", "custom_export_fn_path"), ("enable_perf_v2", "custom_export_fn_path_v2")):
-        if kept.get(path) and not kept.get(switch, switch == "enable_perf_v1"):
-            notes.once(f"tunix {path}", f"{path} = {kept.pop(path)!r} is not used: {switch} is false")
+        if kept.get(path) and kept.get(switch) is False:
+            messages.once(f"tunix {path}", f"{path} = {kept.pop(path)!r} is not used: {switch} is false")
     return kept
 
 

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
-from chiplog.core import notes
-from chiplog.frontends.tunix.perf import metrics
-from chiplog.frontends.tunix.perf.recording import NOTHING, Arrivals, Nothing, Opened, Recording, checked
-from chiplog.frontends.tunix.perf.trees import THREAD, Forest
-from chiplog.metrics.reducing import MetricsT
-from chiplog.store.spans import Span as Recorded
+from chiplog.core import messages
+from chiplog.frontends.tunix.perf import metrics, trace_files
+from chiplog.frontends.tunix.perf.recorder import NOTHING, Arrivals, Nothing, Opened, Recording, checked, outer_of
+from chiplog.frontends.tunix.perf.span_tree import THREAD, Forest
+from chiplog.metrics.reducers import MetricsT
+from chiplog.store.spans.span import Span as Recorded
 
 VERSION = 1
 MOST = 50_000  # spans that can be asked for; older ones are in the journal
@@ -65,7 +65,7 @@ class PerfTracer:
         self._done: deque[list[Recorded]] = deque(maxlen=STEPS)  # by export
         self._new: deque[Recorded] = deque(maxlen=MOST)  # since the last one
         self._arrivals = Arrivals(MOST)
-        self._recording.read(self._read)
+        self._recording.read(VERSION, self._read)
 
     @property
     def all_devices(self) -> Sequence[str]:
@@ -98,17 +98,22 @@ class PerfTracer:
         """What the export function makes of it; a device that is still at work is not waited for."""
         if self._export_fn is None:
             return {}
+        busy = self._recording.busy
         self._recording.collect()
         try:
             found = self._export_fn(self._query())
         except Exception as error:
-            notes.once(f"tunix export {error}", f"the perf export function fails: {error!r}; training goes on")
+            messages.once(f"tunix export {error}", f"the perf export function fails: {error!r}; training goes on")
             found = {}
         with self._recording.lock:
             self._done.append(list(self._new))
             self._new.clear()
             self._forget_groups({span.id for step in self._done for span in step})
+        trace_files.await_devices(self._write_late, self._recording, busy)
         return found or {}
+
+    def _write_late(self) -> None:
+        trace_files.write(self._export_fn, self._query())
 
     def _query(self) -> metrics.PerfSpanQuery:
         self._recording.collect()
@@ -127,7 +132,8 @@ class PerfTracer:
         """Groups that have not ended, as if they were to last for ever."""
         for ident, group in list(self._groups.items()):
             if not group.stop:
-                parent = group.outer.id if group.outer is not None and group.outer.tracer is group.tracer else 0
+                outer = outer_of(group, VERSION)
+                parent = 0 if outer is None else outer.id
                 yield Recorded(ident, parent, group.name, group.lane.label, group.start + self._recording.zero, -1)
 
     def _read(self, spans: list[Recorded]) -> None:

@@ -9,25 +9,22 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
-import msgspec
-
-from chiplog.core import notes
-from chiplog.frontends.tunix.gathering import Gathering
-from chiplog.frontends.tunix.perf import trace, writer
+from chiplog.core import messages
+from chiplog.frontends.tunix.config_base import Config
+from chiplog.frontends.tunix.perf import trace, trace_files
 from chiplog.frontends.tunix.perf.config import create_perf_config, with_traces
 from chiplog.frontends.tunix.perf.experimental import constants
 from chiplog.frontends.tunix.perf.experimental import tracer as trace_v2
 from chiplog.frontends.tunix.perf.export import GLOBAL_STEP, role_devices
-from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions
-from chiplog.frontends.tunix.perf.recording import Recording
-from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions, Mode, mode_of, split
+from chiplog.frontends.tunix.perf.metrics import MetricsBuffer, PerfMetricsConfig, PerfMetricsOptions
+from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, Mode, split
 from chiplog.frontends.tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
-from chiplog.metrics.buffer import Gathered
-from chiplog.metrics.reducing import MetricsT, Reducer
-from chiplog.metrics.rl import SAMPLES
+from chiplog.frontends.tunix.step_buffer import Gathering
+from chiplog.metrics.reducers import MetricsT
+from chiplog.metrics.step_buffer import Gathered
 
 
 class Role(Enum):
@@ -43,49 +40,53 @@ class Role(Enum):
 class RLTrainingConfig(TrainingConfig):
     """A `TrainingConfig` for several roles, with the options of performance tracing."""
 
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        **TrainingConfig.DEFAULTS,
+        "actor_optimizer": None,
+        "critic_optimizer": None,
+        "mini_batch_size": None,
+        "train_micro_batch_size": None,
+        "rollout_micro_batch_size": None,
+        "compute_logps_micro_batch_size": None,
+        "compute_logps_chunk_size": 0,
+    }
+
+    actor_optimizer: Any
+    critic_optimizer: Any
+    perf_metrics_options: PerfMetricsOptions | None
+
     def __init__(
-        self,
-        *,
-        actor_optimizer: Any = None,
-        critic_optimizer: Any = None,
-        metrics_logging_options: MetricsLoggerOptions | None = None,
-        perf_metrics_options: PerfMetricsOptions | Mapping[str, Any] | None = None,
-        **others: Any,
+        self, *, perf_metrics_options: PerfMetricsOptions | Mapping[str, Any] | None = None, **given: Any
     ) -> None:
-        super().__init__(
-            actor_optimizer=actor_optimizer,
-            critic_optimizer=critic_optimizer,
-            metrics_logging_options=metrics_logging_options,
-            perf_metrics_options=PerfMetricsOptions.of(perf_metrics_options),
-            **others,
-        )
+        super().__init__(perf_metrics_options=PerfMetricsOptions.of(perf_metrics_options), **given)
 
 
-class ClusterConfig(SimpleNamespace):
+class ClusterConfig(Config):
     """Which role works where, and how it is trained; arguments that mean nothing here are kept as attributes."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "role_to_mesh": None,
+        "role_to_logical_axis_rule": None,
+        "rollout_engine": "vanilla",
+        "offload_to_cpu": False,
+        "training_config": None,
+        "rollout_config": None,
+    }
+
+    role_to_mesh: dict[Any, Any]
+    training_config: RLTrainingConfig
+    rollout_config: Any
 
     def __init__(
         self,
         *,
         role_to_mesh: Mapping[Any, Any] | None = None,
         training_config: RLTrainingConfig | None = None,
-        rollout_config: Any = None,
-        **others: Any,
+        **given: Any,
     ) -> None:
         super().__init__(
-            role_to_mesh=dict(role_to_mesh or {}),
-            training_config=training_config or RLTrainingConfig(),
-            rollout_config=rollout_config,
-            **others,
+            role_to_mesh=dict(role_to_mesh or {}), training_config=training_config or RLTrainingConfig(), **given
         )
-
-
-class MetricsBuffer(msgspec.Struct, frozen=True):
-    """What a function given to `with_external_metrics_logger` gets of each step."""
-
-    global_steps: int
-    metrics: dict[str, tuple[list[Any], Reducer | None]]
-    mode: str = "train"
 
 
 class RLCluster:
@@ -156,9 +157,9 @@ class RLCluster:
             self._complete = current
             self._gathering.complete(before=current)
 
-    def with_external_metrics_logger(self, logger: Callable[[MetricsBuffer], Any]) -> RLCluster:
+    def with_external_metrics_logger(self, external_metrics_logger: Callable[[MetricsBuffer], Any]) -> RLCluster:
         """Have a function called with all that was said about a step, as it came."""
-        self._external = logger
+        self._external = external_metrics_logger
         return self
 
     def close(self) -> None:
@@ -170,7 +171,7 @@ class RLCluster:
         self._gathering.flush(self.metrics_logger.left())
         self.metrics_logger.close()
         for export_fn in (self._exports.custom_export_fn, self._exports.custom_export_fn_v2):
-            writer.close(export_fn)
+            trace_files.close(export_fn)
 
     def __enter__(self) -> RLCluster:
         return self
@@ -199,6 +200,8 @@ class RLCluster:
             )
         if run is not None:
             run.before_finish(self._end_traces)
+            for export_fn in (config.custom_export_fn, config.custom_export_fn_v2):
+                trace_files.name_journal(export_fn, str(run.dir))
         return first, second
 
     def _end_traces(self) -> None:
@@ -206,9 +209,9 @@ class RLCluster:
         if self._recording is not None:
             self._recording.settle(self.metrics_logger.left())
         if isinstance(self.perf, trace.PerfTracer):
-            writer.flush(self._exports.custom_export_fn, trace.query(self.perf))
+            trace_files.flush(self._exports.custom_export_fn, trace.query(self.perf))
         if isinstance(self.perf_v2, trace_v2.PerfTracer):
-            writer.flush(self._exports.custom_export_fn_v2, self.perf_v2.timelines)
+            trace_files.flush(self._exports.custom_export_fn_v2, self.perf_v2.timelines)
 
     def _trainer(self, role: str, model: Any, optimizer: Any) -> PeftTrainer:
         config = copy.copy(self.cluster_config.training_config)
@@ -219,14 +222,14 @@ class RLCluster:
         if gathered.row:
             row = {split(name): value for name, value in gathered.row.items()}
             self.metrics_logger.log_row(row, gathered.mode, int(gathered.step))
-        if gathered.samples and self.metrics_logger.run is not None:
-            samples = [{"mode": mode_of(gathered.mode), **one} for one in gathered.samples]
-            self.metrics_logger.run.table(SAMPLES, samples, step=gathered.step)
+        self.metrics_logger.log_texts(gathered.samples, gathered.mode, int(gathered.step))
         if self._external is not None:
             try:
                 self._external(MetricsBuffer(int(gathered.step), gathered.calls, gathered.mode))
             except Exception as error:
-                notes.once(f"tunix external {error}", f"the external metrics logger fails: {error!r}; training goes on")
+                messages.once(
+                    f"tunix external {error}", f"the external metrics logger fails: {error!r}; training goes on"
+                )
 
 
 RLEngine = RLCluster  # what the original calls it by now

@@ -14,15 +14,32 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from chiplog.core import forks, notes
+from chiplog.core import messages
+from chiplog.core.background import forks
 from chiplog.core.run import Run
 from chiplog.frontends.tunix import backends
-from chiplog.frontends.tunix.backends import Factory, LoggingBackend
-from chiplog.metrics.history import History
-from chiplog.metrics.rl import other_names
-from chiplog.runtime.pending import Pending
+from chiplog.frontends.tunix.backends import (
+    BackendFactory,
+    CluBackend,
+    LoggingBackend,
+    TensorboardBackend,
+    WandbBackend,
+)
+from chiplog.frontends.tunix.vectors import loggable
+from chiplog.metrics.rl import SAMPLES, other_names
+from chiplog.metrics.value_history import ValueHistory
+from chiplog.runtime.devices.pending_values import PendingValues
 
-__all__ = ["LoggingBackend", "MetricsLogger", "MetricsLoggerOptions", "Mode"]
+__all__ = [
+    "BackendFactory",
+    "CluBackend",
+    "LoggingBackend",
+    "MetricsLogger",
+    "MetricsLoggerOptions",
+    "Mode",
+    "TensorboardBackend",
+    "WandbBackend",
+]
 
 
 PATIENCE = 10.0  # s that the end waits for devices
@@ -44,7 +61,7 @@ class MetricsLoggerOptions:
     run_name: str = ""  # the time it begins, 2025-01-14_08-40-01, where none is given
     flush_every_n_steps: int = 100  # TensorBoard has every value sooner: within half a second
     backend_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
-    backend_factories: Sequence[Factory] = ()
+    backend_factories: Sequence[BackendFactory] = ()
     enable_opentelemetry: bool = dataclasses.field(default=False, kw_only=True)
 
     def create_backends(self) -> list[LoggingBackend]:
@@ -62,8 +79,8 @@ class MetricsLogger:
         self.run: Run | None = None if options is None else backends.begin(options, otel_meter_provider)
         self.current_step: Callable[[], int] | None = None  # of those who trace with the logger's run
         self._deadline: float | None = None
-        self._holds = Pending().holds
-        self._histories: dict[tuple[str, str, str], History] = {}  # prefix, mode, name
+        self._holds = PendingValues().holds
+        self._histories: dict[tuple[str, str, str], ValueHistory] = {}  # prefix, mode, name
         self._lock = threading.RLock()  # a signal handler may log too
         forks.watch(self)
 
@@ -77,11 +94,18 @@ class MetricsLogger:
         row = {}
         for (prefix, name), value in metrics.items():
             self._remember(prefix, word, name, value)
-            row[f"{prefix}/{word}/{name}".lstrip("/")] = value
+            row[f"{prefix}/{word}/{name}".lstrip("/")] = loggable(value)
         if self.run is not None and row:
             self.run.log(row, step=0 if step is None else step)
             if self.current_step is not None:  # what is said about an earlier step does not make it the current one
                 self.run.begin_step(self.current_step())
+
+    def log_texts(self, samples: Sequence[Mapping[str, str]], mode: Mode | str, step: int | None) -> None:
+        """Record texts of a step as rows of the table `rollouts`, with their mode."""
+        if self.run is not None and samples:
+            self.run.table(
+                SAMPLES, [{"mode": mode_of(mode), **one} for one in samples], step=0 if step is None else step
+            )
 
     def metric_exists(self, metrics_prefix: str, metric_name: str, mode: Mode | str) -> bool:
         return self._find(metrics_prefix, metric_name, mode) is not None
@@ -92,10 +116,8 @@ class MetricsLogger:
         return history.geometric_mean() if metric_name.rpartition("/")[2] == "perplexity" else history.mean()
 
     def get_metric_history(self, metrics_prefix: str, metric_name: str, mode: Mode | str) -> Any:
-        """All values in the order they came, as an array."""
-        import numpy
-
-        return numpy.array(self._history(metrics_prefix, metric_name, mode).values())
+        """All values in the order they came, as an array; vectors are its rows."""
+        return self._history(metrics_prefix, metric_name, mode).array()
 
     def left(self) -> float:
         """The seconds for which the end may still wait for devices; they count from the first time somebody asks."""
@@ -114,15 +136,15 @@ class MetricsLogger:
     def _remember(self, prefix: str, mode: str, name: str, value: Any) -> None:
         with self._lock:
             key = prefix, mode, name
-            history = self._histories.get(key) or History(self._holds)
+            history = self._histories.get(key) or ValueHistory(self._holds)
             try:
                 history.append(value)
             except Exception as error:
-                notes.once(f"tunix history {key}", f"{prefix}/{mode}/{name}: {error}; it is not in the history")
+                messages.once(f"tunix history {key}", f"{prefix}/{mode}/{name}: {error}; it is not in the history")
                 return
             self._histories[key] = history
 
-    def _find(self, prefix: str, name: str, mode: Mode | str) -> History | None:
+    def _find(self, prefix: str, name: str, mode: Mode | str) -> ValueHistory | None:
         """By the name asked for, or another of the same metric."""
         word = mode_of(mode)
         with self._lock:
@@ -131,13 +153,12 @@ class MetricsLogger:
                     return history
         return None
 
-    def _history(self, prefix: str, name: str, mode: Mode | str) -> History:
+    def _history(self, prefix: str, name: str, mode: Mode | str) -> ValueHistory:
         if (history := self._find(prefix, name, mode)) is not None:
             return history
         there = sorted("/".join(key).lstrip("/") for key in self._histories)
-        raise ValueError(
-            f"Metric '{prefix}/{mode_of(mode)}/{name}' not found; there are: {', '.join(there) or 'none yet'}"
-        )
+        asked = f"{prefix}/{mode_of(mode)}/{name}".lstrip("/")
+        raise ValueError(f"Metric '{asked}' not found; there are: {', '.join(there) or 'none yet'}")
 
 
 def mode_of(mode: Any) -> str:

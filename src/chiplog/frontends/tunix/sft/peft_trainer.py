@@ -6,43 +6,53 @@ the rest, and returns the loss with whatever else is to be logged.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from chiplog.frontends.tunix.gathering import Gathering
+from chiplog.core import messages
+from chiplog.frontends.tunix.backends import is_first
+from chiplog.frontends.tunix.config_base import Config
+from chiplog.frontends.tunix.sft import system_metrics_calculator as operations
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions, Mode
-from chiplog.metrics.buffer import Gathered
-from chiplog.metrics.reducing import MetricsT, Reducer
+from chiplog.frontends.tunix.step_buffer import Gathering
+from chiplog.metrics.reducers import MetricsT, Reducer
 from chiplog.metrics.rl import perplexity, step_times
+from chiplog.metrics.step_buffer import Gathered
+from chiplog.runtime.devices.flop_counter import count_jax
 
 StepFn = Callable[..., Any]
+BATCH_SIZES = ("train_micro_batch_size", "mini_batch_size", "batch_size")  # of a config, the nearest first
 
 
-class TrainingConfig(SimpleNamespace):
-    """What a trainer is told; arguments that mean nothing here are kept as attributes."""
+class TrainingConfig(Config):
+    """What a trainer is given; arguments that mean nothing here are kept as attributes."""
 
-    def __init__(
-        self,
-        *,
-        eval_every_n_steps: int | None = None,
-        max_steps: int | None = None,
-        gradient_accumulation_steps: int | None = None,
-        metrics_logging_options: MetricsLoggerOptions | None = None,
-        metrics_prefix: str = "",
-        **others: Any,
-    ) -> None:
-        super().__init__(
-            eval_every_n_steps=eval_every_n_steps,
-            max_steps=max_steps,
-            gradient_accumulation_steps=gradient_accumulation_steps,
-            metrics_logging_options=metrics_logging_options,
-            metrics_prefix=metrics_prefix,
-            **others,
-        )
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "eval_every_n_steps": None,
+        "max_steps": None,
+        "gradient_accumulation_steps": None,
+        "checkpoint_root_directory": None,
+        "checkpointing_options": None,
+        "metrics_logging_options": None,
+        "profiler_options": None,
+        "perf_metrics_options": None,
+        "data_sharding_axis": ("fsdp",),
+        "max_inflight_computations": 2,
+        "metrics_prefix": "",
+        "pbar_description": "Training",
+        "max_seq_token_per_tpu": None,
+        "max_segments_per_packed_row": None,
+    }
+
+    eval_every_n_steps: int | None
+    max_steps: int | None
+    gradient_accumulation_steps: int | None
+    metrics_logging_options: MetricsLoggerOptions | None
+    metrics_prefix: str
 
 
 class LossOutput(msgspec.Struct, frozen=True):
@@ -80,6 +90,10 @@ class PeftTrainer:
         self._gathering = Gathering(self.metrics_logger, self._bring)
         self._micro = 0
         self._began: float | None = None
+        self._flops = 0.0  # of the step so far, where nobody gives them
+        self._counted: float | None = None  # of a batch, by the compiler; 0: it cannot say
+        self._params: int | None = None
+        self._returned: set[str] = set()  # the names of what step functions have returned
 
     def with_step_fn(self, step_fn: StepFn, eval_fn: StepFn | None = None) -> PeftTrainer:
         """The functions that do the work, each called with a batch; `eval_fn` is `step_fn` unless it is given."""
@@ -95,11 +109,14 @@ class PeftTrainer:
         if self._step_fn is None:
             raise ValueError("a trainer needs a function that does the work: trainer.with_step_fn(step_fn)")
         every, most = self.config.eval_every_n_steps, self.config.max_steps
-        for batch in train_ds:
-            if most is not None and self.train_steps >= most:
+        batches = iter(train_ds)
+        while most is None or self.train_steps < most:  # a batch that is not needed is not asked for
+            try:
+                batch = next(batches)
+            except StopIteration:
                 break
             self.begin_step()
-            ended = self.end_micro_step(self._step_fn(batch))
+            ended = self.end_micro_step(self._step_fn(batch), batch)
             if ended and eval_ds is not None and every and self.train_steps % every == 0:
                 self.evaluate(eval_ds)
 
@@ -117,14 +134,17 @@ class PeftTrainer:
         if self._began is None:
             self._began = self._clock()
 
-    def end_micro_step(self, output: Any) -> bool:
+    def end_micro_step(self, output: Any, batch: Any = None) -> bool:
         """Take what a step function returned along; true when that was the last micro-batch of a step.
 
-        A loss, a mapping with `loss` in it, a pair (loss, mapping), or a `LossOutput`.
+        A loss, a mapping with `loss` in it, a pair (loss, mapping), or a `LossOutput`. With the batch, the operations
+        of the step are estimated from its tokens; without, from the batch size of the config.
         """
         step = self.train_steps + 1
         self._gathering.add(self._metrics(output), Mode.TRAIN, step)
         self._micro += 1
+        if self.flops_per_step is None:
+            self._flops += self._operations(batch)
         if self._micro < (self.config.gradient_accumulation_steps or 1):
             return False
         self._micro, self.train_steps = 0, step
@@ -144,6 +164,7 @@ class PeftTrainer:
     def _metrics(self, output: Any) -> MetricsT:
         loss, more = _parts(output)
         found = {"loss": loss, **more} if loss is not None else dict(more)
+        self._returned |= found.keys()
         return {name: (value, self._reducers.get(name)) for name, value in found.items()}
 
     def _of_step(self) -> MetricsT:
@@ -151,11 +172,48 @@ class PeftTrainer:
         now = self._clock()
         row: dict[str, Any] = {}
         if self._began is not None:
-            row |= step_times(now - self._began, self.flops_per_step)
+            row |= step_times(now - self._began, self.flops_per_step or self._flops or None)
+        self._flops = 0.0
         if (rate := learning_rate(self.optimizer)) is not None:
             row["learning_rate"] = rate
+        if self.train_steps == 1:
+            self._report_absent(row.keys() | self._returned)
         self._began = now
         return {name: (value, None) for name, value in row.items()}
+
+    def _report_absent(self, there: set[str]) -> None:
+        """Name the documented metrics that a model or an optimizer of an unknown kind cannot have."""
+        absent = []
+        if self.optimizer is not None and "learning_rate" not in there:
+            kind = type(self.optimizer).__name__
+            absent.append(f"learning_rate: {kind} does not say it, so return it from the step function")
+        if (self.model is not None or self.optimizer is not None) and "tflops_per_step" not in there:
+            absent.append("tflops_per_step: the operations cannot be counted, so set trainer.flops_per_step")
+        if absent and is_first(os.environ):
+            said = f"not logged are {'; '.join(absent)}"
+            messages.once(f"tunix absent {said}", said)
+
+    def _operations(self, batch: Any) -> float:
+        """Of one batch: counted by the compiler of a jitted step function, else 6 for each parameter and token."""
+        if self._counted is None:
+            self._counted = 0.0
+            try:
+                if batch is not None and hasattr(self._step_fn, "lower"):
+                    self._counted = float(count_jax(self._step_fn, batch) or 0)
+            except Exception as error:  # a step function is the user's own
+                messages.once(f"tunix flops {error}", f"operations are estimated, not counted: {error!r:.200}")
+        if self._counted:
+            return self._counted
+        if self._params is None:
+            self._params = _params(self.model)
+        if not self._params:
+            return 0.0
+        return operations.PER_PARAMETER * self._params * (operations.count_tokens(batch) or self._examples())
+
+    def _examples(self) -> int:
+        """Of one micro-batch, as far as the config knows."""
+        known = (getattr(self.config, name, None) for name in BATCH_SIZES)
+        return next((size for size in known if isinstance(size, int) and size > 0), 1)
 
     def _bring(self, gathered: Gathered) -> None:
         row: dict[str, Any] = dict(gathered.row)
@@ -163,6 +221,15 @@ class PeftTrainer:
             row["perplexity"] = perplexity(row["loss"])
         named = {(self.metrics_prefix, name): value for name, value in row.items()}
         self.metrics_logger.log_row(named, gathered.mode, int(gathered.step))
+        self.metrics_logger.log_texts(gathered.samples, gathered.mode, int(gathered.step))
+
+
+def _params(model: Any) -> int:
+    try:
+        return operations.count_params(model)
+    except Exception as error:
+        messages.once(f"tunix params {error}", f"the model's parameters cannot be counted: {error!r:.200}")
+        return 0
 
 
 def learning_rate(optimizer: Any, depth: int = 6) -> Any:

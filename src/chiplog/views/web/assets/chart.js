@@ -15,7 +15,7 @@ import { name as nameOf, place, scale, value } from "./scale.js";
  */
 
 const HEIGHT = 230;
-const TAIL = 1200; // live points after which a line is asked for anew
+const TAIL = 1200; // live points after which a line is fetched again
 const SMOOTHED_FROM = 10;
 
 export class Chart {
@@ -120,7 +120,7 @@ export class Chart {
         drawn = true;
       }
       much ||= curve.tailX.length > TAIL || (curve.mode === "buckets" && curve.tailX.length > TAIL / 4);
-      if (curve.tailX.length > 4 * TAIL) { // nobody fetches: the tab sleeps
+      if (curve.tailX.length > 4 * TAIL) { // the tab is in the background and does not fetch
         curve.tailX.splice(0, TAIL);
         curve.tailY.splice(0, TAIL);
       }
@@ -364,7 +364,7 @@ export class Chart {
   }
 
   /**
-   * Give back what takes room while nobody sees the chart.
+   * Free memory while the chart is not visible.
    * @param {boolean} data
    */
   release(data) {

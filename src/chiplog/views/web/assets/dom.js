@@ -65,7 +65,7 @@ export function table(head, rows, options = {}) {
 }
 
 /**
- * Wait until nobody has called for a while.
+ * Wait until there have been no calls for a while.
  * @template {any[]} A
  * @param {(...words: A) => void} call
  * @param {number} wait  milliseconds

@@ -40,7 +40,7 @@ function goodput(about) {
   get("goodput", { run: about.key }).then((found) => fill(out,
     found.wall > 0 && card(`Goodput: ${(found.share * 100).toFixed(1)}% of ${duration(found.wall)} went into steps that counted`,
       bars(Object.entries(found.seconds).map(([kind, spent]) => [kind, spent, duration(spent)]))),
-    found.step.length > 0 && card("A step of late, from what the hardware would need to what it takes",
+    found.step.length > 0 && card("A recent step: what the hardware needs vs. what it took",
       bars(found.step.map((/** @type {any} */ part) => [`${part.name} (${part.source})`, part.seconds, duration(part.seconds)]))))).catch(() => {});
   return out;
 }
@@ -60,12 +60,12 @@ function attempts(about) {
   return table(["#", "rank", "state", "started", "ran", "host", "pid", "first step", "why"],
     about.attempts.map((/** @type {any} */ one) => [one.attempt, one.rank, state(one.state), date(one.start),
       one.start && one.end ? duration((one.end - one.start) / 1000) : "", one.host, one.pid, count(one.first_step),
-      [one.reason, one.missing ? `${one.missing} records were not kept` : ""].filter(Boolean).join("; ")]), { right: [0, 1, 6, 7], label: "attempts" });
+      [one.reason, one.missing ? `${one.missing} records were lost` : ""].filter(Boolean).join("; ")]), { right: [0, 1, 6, 7], label: "attempts" });
 }
 
 /** @param {About} about */
 export function alerts(about) {
-  if (!about.alerts.length) return el("p.empty", null, "No alerts: no loss or gradient norm was NaN, infinite or far off, and no rule of yours spoke.");
+  if (!about.alerts.length) return el("p.empty", null, "No alerts: no loss or gradient norm was NaN, infinite or far off, and none of your rules matched.");
   const wanted = Number(here().params.get("at") ?? -1);
   const cards = about.alerts.map((/** @type {any} */ one, /** @type {number} */ at) => el(`article.alert.${/^(info|warn|error)$/.test(one.level) ? one.level : "warn"}${at === wanted ? ".here" : ""}`, { id: `alert-${at}` },
     el("header", null, el("b", null, one.title), el("span.grow", null),

@@ -4,7 +4,7 @@
 const SUFFIXES = /** @type {[number, string][]} */ ([[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]);
 
 /**
- * A value in about four digits: 2.346, 16.38k, 3e-5; what is no number as it is.
+ * A value in about four digits: 2.346, 16.38k, 3e-5; anything but a number as it is.
  * @param {any} value
  */
 export function number(value) {

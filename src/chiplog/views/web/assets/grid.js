@@ -112,7 +112,7 @@ export class Grid {
     this.back = el("button", { hidden: look.low === null, onclick: () => this.zoom(null, null) }, "All of x");
     return el("div.tools", null, this.search,
       el("label", null, "x ", axis), toggle("log x", "log", "lx", "logarithmic x axis"), toggle("log y", "logY", "ly", "logarithmic y axis"),
-      el("label", null, "smooth ", slider, amount), toggle("clip", "clip", "clip", "leave outliers outside of the frame, and say so"),
+      el("label", null, "smooth ", slider, amount), toggle("clip", "clip", "clip", "leave outliers outside the frame, with a mark"),
       this.back, this.lamp);
   }
 
@@ -322,7 +322,7 @@ export class Grid {
 }
 
 /**
- * A test for names from what was typed; null where that is no expression.
+ * A test for names from what was typed; null if it is not a valid expression.
  * @param {string} text
  * @returns {((name: string) => boolean)|null|undefined}
  */

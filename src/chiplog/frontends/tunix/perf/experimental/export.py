@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chiplog.core import notes
-from chiplog.frontends.tunix.perf.experimental.tracer import Timeline
+from chiplog.core import messages
+from chiplog.frontends.tunix.perf.experimental.timeline import Timeline
+from chiplog.frontends.tunix.perf.experimental.trace_writer import DEFAULT_TRACE_DIR, PerfettoTraceWriter
 from chiplog.frontends.tunix.perf.export import role_devices
-from chiplog.frontends.tunix.perf.recording import Reading, checked
-from chiplog.frontends.tunix.perf.writer import TraceWriter
+from chiplog.frontends.tunix.perf.recorder import Reading
 from chiplog.metrics import timing
-from chiplog.metrics.reducing import MetricsT
-from chiplog.store.spans import Span as Recorded
+from chiplog.metrics.reducers import MetricsT
+from chiplog.store.spans.span import Span as Recorded
+
+__all__ = ["DEFAULT_TRACE_DIR", "PerfMetricExport", "PerfMetricsExport", "log_metric_export_fn"]
 
 
 class PerfMetricsExport:
@@ -25,8 +27,7 @@ class PerfMetricsExport:
         trace_dir: str | None = None,
         role_to_devices: Mapping[str, Any] | None = None,
     ) -> None:
-        devices = {str(role): checked(those) for role, those in (role_to_devices or {}).items()}
-        self.writer = TraceWriter(trace_dir or None, "perfetto_trace_v2", devices) if enable_trace_writer else None
+        self.writer = PerfettoTraceWriter(trace_dir, role_to_devices) if enable_trace_writer else None
         self._reading = Reading()
         self._closed = False
 
@@ -42,7 +43,7 @@ class PerfMetricsExport:
     def export_metrics(self, timelines: Mapping[str, Timeline]) -> MetricsT:
         """What has come since the last call, as metrics under `perf/`; the file is written in the background."""
         if self._closed:
-            notes.once(f"tunix closed {id(self)}", "a perf exporter was used after its shutdown; nothing is written")
+            messages.once(f"tunix closed {id(self)}", "a perf exporter was used after its shutdown; nothing is written")
             return {}
         spans = self._new(timelines)
         if self.writer is not None:
@@ -80,7 +81,8 @@ PerfMetricExport = PerfMetricsExport  # as the documentation's text calls it
 
 
 def log_metric_export_fn(timelines: Mapping[str, Timeline]) -> MetricsT:
-    """Say what is on the timelines."""
-    for timeline in timelines.values():
-        notes.say(repr(timeline))
+    """Show the timelines on stderr, a line for each span; that there are none, too."""
+    lines = [line for timeline in timelines.values() for line in repr(timeline).splitlines()]
+    for line in lines or ["perf: there are no timelines"]:
+        messages.say(line)
     return {}

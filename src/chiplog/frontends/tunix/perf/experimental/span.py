@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from chiplog.core import notes
+from chiplog.core import messages
 
 
 class Span(msgspec.Struct):
@@ -33,7 +33,7 @@ class Span(msgspec.Struct):
     def add_tag(self, key: str, value: Any) -> None:
         """Tag it; a tag that is there already is replaced, and said."""
         if key in self.tags:
-            notes.once(
+            messages.once(
                 f"tunix tag {key}",
                 f"Tag '{key}' already exists with value {self.tags[key]!r}. Overwriting with {value!r}.",
             )

@@ -4,100 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chiplog.core import notes
+from chiplog.core import messages
+from chiplog.frontends.tunix.perf import trace_files
+from chiplog.frontends.tunix.perf.experimental import timeline as timelines_
 from chiplog.frontends.tunix.perf.experimental.span import Span
-from chiplog.frontends.tunix.perf.recording import NOTHING, Arrivals, Nothing, Opened, Recording, checked
-from chiplog.metrics.reducing import MetricsT
-from chiplog.store.spans import Span as Recorded
+from chiplog.frontends.tunix.perf.experimental.timeline import HOST, STEPS, Timeline
+from chiplog.frontends.tunix.perf.experimental.timeline_utils import (
+    generate_device_timeline_id,
+    generate_host_timeline_id,
+)
+from chiplog.frontends.tunix.perf.recorder import NOTHING, Nothing, Opened, Recording, checked
+from chiplog.metrics.reducers import MetricsT
+from chiplog.store.spans.span import Span as Recorded
+
+__all__ = ["NoopTracer", "PerfTracer", "generate_device_timeline_id", "generate_host_timeline_id"]
 
 VERSION = 2
-MOST = 50_000  # spans of a timeline that can be looked at; older ones are in the journal
-STEPS = 1000  # and steps
-HOST = "host-"
-
-
-class Timeline:
-    """The spans of a thread, a task, a device or a device's queue, by step; a step is what lies between two exports.
-
-    A device's span that was late is in the step in which it was begun. Old steps are let go.
-    """
-
-    def __init__(self, id: str, born: float) -> None:
-        self.id, self.born = id, born
-        self.kind = ""  # of a thread; task, device or queue
-        self._ids = count()
-        self._steps: dict[int, dict[int, Span]] = {}  # by number, oldest first
-        self._current: dict[int, Span] = {}
-        self._kept = 0
-        self.arrivals = Arrivals(MOST)  # late or not
-
-    @property
-    def cur_step(self) -> dict[int, Span]:
-        """What has finished since the last export, by id."""
-        return dict(self._current)
-
-    @property
-    def committed_steps(self) -> list[dict[int, Span]]:
-        """The steps before, oldest first."""
-        return list(self._steps.values())
-
-    @property
-    def all_steps(self) -> list[dict[int, Span]]:
-        return [*self.committed_steps, self.cur_step]
-
-    @property
-    def root(self) -> Span:
-        """One span over all that is here, with the outermost ones as its `children`, theirs in them, and so on."""
-        root = Span("root", self.born, -1)
-        spans = {span.id: span for step in self.all_steps for span in step.values()}
-        for span in spans.values():
-            span.children = []
-        for span in sorted(spans.values(), key=lambda one: (one.begin, one.id)):
-            outer = root if span.parent_id is None else spans.get(span.parent_id, root)
-            outer.children.append(span)
-        return root
-
-    def __repr__(self) -> str:
-        lines = [f"Timeline({self.id}, {self.born:.6f})"]
-        for name, step in [("Current Step", self._current), *self._named()]:
-            lines += [f"{name}:", *(self._line(span) for span in step.values())]
-        return "\n".join(lines)
-
-    def _named(self) -> Iterator[tuple[str, dict[int, Span]]]:
-        for back, step in enumerate(reversed(self.committed_steps)):
-            yield f"Committed Step -{back}", step
-
-    def _line(self, span: Span) -> str:
-        times = f"{span.begin - self.born:.6f}, {span.end - self.born:.6f}"
-        parent = "" if span.parent_id is None else f" (parent={span.parent_id})"
-        return f"  [{span.id}] {span.name}: {times}{parent}{f', tags={span.tags}' if span.tags else ''}"
-
-    def add(self, recorded: Recorded, span: Span, step: int | None) -> None:
-        """Take a span along, into the current step or an earlier one."""
-        late = None if step is None else self._steps.get(step)
-        if late is not None:
-            late[span.id] = span
-            self._kept += 1
-        else:
-            self._current[span.id] = span
-        self.arrivals.add((recorded,))
-        if len(self._current) > MOST:
-            self._current.pop(next(iter(self._current)))
-
-    def next_id(self) -> int:
-        return next(self._ids)
-
-    def commit(self, number: int) -> None:
-        """End the current step."""
-        self._steps[number] = self._current
-        self._kept += len(self._current)
-        self._current = {}
-        while (self._kept > MOST and len(self._steps) > 1) or len(self._steps) > STEPS:
-            self._kept -= len(self._steps.pop(next(iter(self._steps))))
 
 
 class NoopTracer:
@@ -153,8 +78,8 @@ class PerfTracer:
         self._hosts: dict[int, tuple[int, int, str]] = {}  # of host spans: id on the timeline, step, timeline
         self._inner: dict[int, deque[tuple[Span, str]]] = {}  # spans, with their timelines, whose parent is still open
         if concurrent_device_spans is not None:
-            self._recording.tracer.set(True, concurrent=concurrent_device_spans)
-        self._recording.read(self._read)
+            self._recording.tracer.let_overlap(VERSION, concurrent_device_spans)
+        self._recording.read(VERSION, self._read)
 
     @property
     def all_devices(self) -> Sequence[str]:
@@ -184,9 +109,9 @@ class PerfTracer:
             for timeline in self._timelines.values():
                 timeline.commit(self._step)
             self._step += 1
-            if len(self._hosts) > 2 * MOST:
-                self._hosts = dict(list(self._hosts.items())[-MOST:])
-                self._inner = dict(list(self._inner.items())[-MOST:])
+            if len(self._hosts) > 2 * timelines_.MOST:
+                self._hosts = dict(list(self._hosts.items())[-timelines_.MOST :])
+                self._inner = dict(list(self._inner.items())[-timelines_.MOST :])
 
     def synchronize(self) -> None:
         """Wait until the devices have done what they were given."""
@@ -202,14 +127,19 @@ class PerfTracer:
 
         A device that is still at work is not waited for; its span comes into the step it was begun in.
         """
+        busy = self._recording.busy
         self.process_and_commit_timelines()
         if self._export_fn is None:
             return {}
+        trace_files.await_devices(self._write_late, self._recording, busy)
         try:
             return self._export_fn(self.timelines) or {}
         except Exception as error:
-            notes.once(f"tunix export v2 {error}", f"the perf v2 export function fails: {error!r}; training goes on")
+            messages.once(f"tunix export v2 {error}", f"the perf v2 export function fails: {error!r}; training goes on")
             return {}
+
+    def _write_late(self) -> None:
+        trace_files.write(self._export_fn, self.timelines)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -223,7 +153,7 @@ class PerfTracer:
 
     def _read(self, spans: list[Recorded]) -> None:
         self._pending += spans
-        if len(self._pending) > MOST:
+        if len(self._pending) > timelines_.MOST:
             self._absorb()
 
     def _absorb(self) -> None:
@@ -244,7 +174,7 @@ class PerfTracer:
         if outer is not None and outer[2] == timeline.id:
             span.parent_id = outer[0]
         elif outer is None and one.parent:
-            self._inner.setdefault(one.parent, deque(maxlen=MOST)).append((span, timeline.id))
+            self._inner.setdefault(one.parent, deque(maxlen=timelines_.MOST)).append((span, timeline.id))
         for inner, where in self._inner.pop(one.id, ()):
             inner.parent_id = span.id if where == timeline.id else None
         self._hosts[one.id] = (span.id, self._step, timeline.id)

@@ -1,0 +1,10 @@
+"""The composition root: `init` turns settings into a journal, stages, rules, sinks and probes, and returns a `Run`.
+
+What every run needs is imported with the package, so that `init` is quick; what only some need is imported where they
+ask for it, so that `import chiplog` is quick (docs/decisions/0003-imports.md).
+"""
+
+from chiplog.assembly.api import attach, beside, current, finish, init, log, read, runs, runs_dir
+from chiplog.assembly.run_choice import make
+
+__all__ = ["attach", "beside", "current", "finish", "init", "log", "make", "read", "runs", "runs_dir"]

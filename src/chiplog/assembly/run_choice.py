@@ -1,0 +1,203 @@
+"""Which run it is: by its settings, its ranks and what is there already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from chiplog.assembly.other_ranks import board, say_who_keeps, stand_by, take_part
+from chiplog.assembly.wiring import (
+    join_ranks,
+    open_probes,
+    open_run,
+    open_sinks,
+    start_capture,
+    start_probe,
+    start_relay,
+)
+from chiplog.core import messages, run
+from chiplog.core.errors import BadSetting, RunExists, RunNotFound, Unwritable
+from chiplog.core.identity import Identity
+from chiplog.core.protocols import Probe, Rule, Stage
+from chiplog.core.run import Run
+from chiplog.core.settings import Settings
+from chiplog.core.values.redact import redact, redact_text
+from chiplog.metrics.rules import defaults
+from chiplog.runtime.process import start_events
+from chiplog.runtime.ranks import detect as ranks_
+from chiplog.store import layout
+from chiplog.store.journal import file_systems
+from chiplog.store.runs import manifest
+
+if TYPE_CHECKING:
+    from chiplog.runtime.ranks.rendezvous import Rendezvous
+
+
+def make(
+    chosen: Settings,
+    config: dict[str, Any],
+    objects: list[tuple[str | None, Any]],
+    environ: Mapping[str, str],
+    *,
+    stages: Sequence[Stage] = (),
+    rules: Sequence[Rule] = (),
+    probes: Sequence[Probe] = (),
+    succeed: bool = False,
+    elsewhere: bool = True,
+) -> Run:
+    """Begin a run beside the current one, by settled settings: for front ends that keep several.
+
+    With `succeed` the first rank that logs something keeps the run where rank 0 logs nothing. With `elsewhere` a run
+    whose place cannot be written is kept in a temporary one.
+    """
+    mine = ranks_.detect(environ)
+    keepers = ranks_.keepers(chosen.ranks, mine)
+    project, run_id = _which(chosen, environ, keepers)
+    launch = _launch(keepers, mine.world, environ)
+    apart = keepers.several and not launch  # the ranks do not know yet which launch they are
+    meeting = _meet(chosen, mine, environ, agree=apart)
+    if meeting is not None and meeting.group is not None:
+        run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex(), must=apart, main=keepers.main)
+    if not launch:
+        raise BadSetting(
+            f"ranks={chosen.ranks!r} with {mine.world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the "
+            "same new value for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them "
+            "with a scheduler that says which job this is"
+        )
+    if elsewhere and chosen.mode != "disabled" and keepers.include(mine.rank):
+        chosen = _writable(chosen, project, run_id)
+    identity = _identity(chosen, project, run_id, launch, mine, config)
+    reduce = meeting.reduce(mine, keepers.main) if meeting is not None else None
+    stages = [*defaults.stages(chosen.smooth), *stages, *([reduce] if reduce is not None and reduce.is_stage else [])]
+    rules = [*defaults.rules(chosen.alerts), *rules]
+    succeed = succeed and chosen.ranks == "main" and mine.world > 1 and chosen.mode == "enabled"
+    main = mine.rank == keepers.main
+    if chosen.mode == "disabled" or not keepers.include(mine.rank):
+        if succeed:
+            return stand_by(
+                identity, chosen, objects, stages, rules, environ, reduce, open_probes(chosen, mine.local, environ)
+            )
+        if reduce is None:
+            return run.inert(identity, config, reason="")
+        return take_part(identity, chosen, stages, reduce, open_probes(chosen, mine.local, environ))
+    _check_resume(chosen, identity, main=main)
+    sinks, services = open_sinks(chosen, objects, identity, environ) if main else ({}, {})
+    probes = [*open_probes(chosen, mine.local, environ), *probes]
+    made = open_run(
+        identity,
+        chosen,
+        sinks,
+        config=config,
+        stages=stages,
+        rules=rules,
+        services=services,
+        main=main,
+    )
+    if chosen.capture:
+        start_capture(made)
+    if main:
+        start_events.introduce(made, environ)
+    if services:
+        start_relay(made, services, environ, here=chosen.relay == "thread")
+    if reduce is not None:
+        join_ranks(made, reduce)
+    for probe in probes:
+        start_probe(made, probe, reduce)
+    if succeed:
+        say_who_keeps(made, board(identity, chosen, environ))
+    return made
+
+
+def _which(chosen: Settings, environ: Mapping[str, str], keepers: ranks_.Keepers) -> tuple[str, str]:
+    """(project, id) of the run to write."""
+    if chosen.resume not in (None, "must", "never"):
+        project, slash, run_id = chosen.resume.partition("/")
+        if not slash:
+            raise BadSetting(
+                f"resume = {chosen.resume!r}: give None, 'must', 'never', or a token of run.resume_token() (project/id)"
+            )
+        return project, run_id
+    known = chosen.id or environ.get("CHIPLOG_RUN_ID")
+    if not known and chosen.resume == "must":
+        raise BadSetting("resume='must' needs the id of the run to go on with: init(id=..., resume='must')")
+    if not known and keepers.several and (job := ranks_.job_id(environ)):
+        known = layout.slug(job)
+    return chosen.project, known or layout.new_id()
+
+
+def _launch(keepers: ranks_.Keepers, world: int, environ: Mapping[str, str]) -> str:
+    """What tells this start from others; with journals on several ranks the same on each, or empty: not known."""
+    if not keepers.several or world == 1:
+        return os.urandom(8).hex()
+    return ranks_.launch_id(environ) or environ.get("CHIPLOG_RUN_ID", "")
+
+
+def _path(chosen: Settings, project: str, run_id: str) -> Path:
+    root = Path(chosen.dir).expanduser().absolute()
+    return root / layout.check_slug("project", project) / layout.check_slug("id", run_id)
+
+
+def _writable(chosen: Settings, project: str, run_id: str) -> Settings:
+    """Settings whose place can be written: what backends get comes from the journal, so there must be one somewhere."""
+    try:
+        file_systems.check(_path(chosen, project, run_id), means="CHIPLOG_DIR")  # a front end's script calls no init
+    except Unwritable as error:
+        if (folder := file_systems.temporary()) is None:
+            messages.say(
+                f"{error}; there is no temporary directory either, so nothing of this run is kept or delivered"
+            )
+            return msgspec.structs.replace(chosen, mode="disabled")
+        messages.say(f"{error}. This run is kept in {folder}, where it may be deleted; its backends go on")
+        return msgspec.structs.replace(chosen, dir=folder, resume=None)
+    return chosen
+
+
+def _identity(
+    chosen: Settings, project: str, run_id: str, launch: str, mine: ranks_.Ranks, config: Mapping[str, Any]
+) -> Identity:
+    """What the run is called everywhere, when its place can be reached; a resumed one keeps its name."""
+    path = _path(chosen, project, run_id)
+    if chosen.mode != "disabled":
+        file_systems.reach(path)
+    return Identity(
+        project,
+        run_id,
+        path,
+        redact_text(chosen.name or manifest.load(path).name),
+        launch,
+        tuple(map(redact_text, chosen.tags)),
+        *mine[:2],
+        0,
+        redact(config),
+        str(Path.cwd()),
+        start_events.script(),
+    )
+
+
+def _check_resume(chosen: Settings, identity: Identity, *, main: bool) -> None:
+    """Refuse to go on with a run, or to begin one, against what `resume` says; and say which of both it is."""
+    path, which = identity.dir, f"{identity.project}/{identity.id}"
+    existed = file_systems.patiently(path, (path / layout.JOURNAL).is_dir)
+    # With journals on all ranks, another rank may have made the directory a moment ago.
+    before = existed and any(segment.rank == identity.rank for segment in layout.segments(path))
+    if before and chosen.resume == "never":
+        raise RunExists(f"run {which} is there already, and resume='never': {path}")
+    if not existed and chosen.resume == "must":
+        raise RunNotFound(f"there is no run {which} in {path.parent.parent} to go on with, and resume='must'")
+    if before and chosen.resume is None and main:
+        messages.say(f"run {which} is there already; this is a new attempt of it")
+    if not existed and chosen.resume not in (None, "never"):
+        messages.say(f"there is no run {which} in {path.parent.parent}; a new run starts under that id")
+
+
+def _meet(chosen: Settings, mine: ranks_.Ranks, environ: Mapping[str, str], *, agree: bool) -> Rendezvous | None:
+    """Where there are other ranks: the way to them."""
+    if chosen.mode == "disabled" or (mine.world < 2 and chosen.reduce is None):
+        return None
+    from chiplog.runtime.ranks.rendezvous import meet
+
+    return meet(mine, chosen.reduce, environ, agree=agree)

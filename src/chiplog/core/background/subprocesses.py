@@ -1,0 +1,38 @@
+"""Processes that chiplog starts beside the training, and that live on without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+
+def start(
+    *words: str, environ: Mapping[str, str], stdin: int = subprocess.DEVNULL, log: IO[bytes] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start `python -m words…` in a session of its own, so that Ctrl-C of the training is not meant for it."""
+    output: int | IO[bytes] = subprocess.DEVNULL if log is None else log
+    started = subprocess.Popen(
+        [sys.executable, "-m", *words],
+        bufsize=0,
+        stdin=stdin,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        cwd="/",
+        env={**environ, "PYTHONPATH": _absolute(environ.get("PYTHONPATH", ""))},
+    )
+    try:
+        threading.Thread(target=started.wait, name="chiplog-child", daemon=True).start()  # so that no zombie stays
+    except RuntimeError:
+        pass  # the interpreter ends, and so will the zombie
+    return started
+
+
+def _absolute(paths: str) -> str:
+    """The same places as seen from anywhere."""
+    return os.pathsep.join(str(Path(path).absolute()) for path in paths.split(os.pathsep) if path)

@@ -1,0 +1,72 @@
+"""The one background thread of a run: it calls its tasks in turn and sleeps in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from chiplog.core import messages
+from chiplog.core.background.wakeup import WakeUp
+
+Task = Callable[[], float]  # does a little work; returns in how many seconds it wants to be called again
+
+
+class Background:
+    """Calls tasks until stopped. A task that raises is reported once and called again later."""
+
+    def __init__(self, name: str) -> None:
+        self._tasks: list[Task] = []
+        self._wakeup = WakeUp()
+        self._stop = False
+        self._last: list[Callable[[], object]] = []
+        self._thread = threading.Thread(target=self._loop, name=f"chiplog-{name}", daemon=True)
+
+    def add(self, task: Task) -> None:
+        self._tasks.append(task)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Call all tasks now instead of when they are due; safe from anywhere."""
+        self._wakeup.set()
+
+    def stop(self, timeout: float, last: Callable[[], object]) -> bool:
+        """Ask the thread to end with a last call; true when it has."""
+        self._last.append(last)
+        self._stop = True
+        self.wake()
+        if self._thread is threading.current_thread() or self._thread.ident is None:
+            self.end()
+        else:
+            self._thread.join(timeout)
+        if not self._thread.is_alive():  # it may have ended before this was asked
+            self.end()
+        return not self._thread.is_alive()
+
+    def end(self) -> None:
+        """Make the last call, unless the thread has come to it; for when it is held up."""
+        try:
+            last = self._last.pop()
+        except IndexError:
+            return
+        last()
+
+    def _loop(self) -> None:
+        due: dict[Task, float] = {}
+        woken = False
+        while not self._stop:
+            now = time.monotonic()
+            for task in list(self._tasks):
+                if woken or due.get(task, 0.0) <= now:
+                    due[task] = time.monotonic() + self._call(task)
+            woken = self._wakeup.wait(max(0.01, min(due.values(), default=1.0) - time.monotonic()))
+        self.end()
+
+    def _call(self, task: Task) -> float:
+        try:
+            return task()
+        except Exception as error:
+            messages.once(f"task {task!r}", f"a background task failed and will be tried again: {error!r}")
+            return 5.0

@@ -1,0 +1,61 @@
+"""Messages on stderr, one line each; printing never raises, and `once` does not repeat."""
+
+from __future__ import annotations
+
+import sys
+
+from chiplog.core.values.text import Pattern
+
+_said: set[str] = set()
+_CONTROL = Pattern(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def say(text: str) -> None:
+    """Print one line; ignore a closed or broken stderr."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(f"chiplog: {clean(text)}\n")
+            sys.stderr.flush()
+    except Exception:  # stderr may be any object
+        pass
+
+
+def once(key: str, text: str) -> None:
+    """Print one line, but only the first time for this key."""
+    if first(key):
+        say(text)
+
+
+def first(key: str) -> bool:
+    """True the first time a key is seen, for callers that report through another channel."""
+    if key in _said:
+        return False
+    if len(_said) > 10_000:
+        _said.clear()
+    _said.add(key)
+    return True
+
+
+def first_reason(run: object, sink: str, reason: str) -> bool:
+    """True the first time a sink of a run (its directory) reports this reason for a failure."""
+    return first(f"reason {run} {sink} {reason}")
+
+
+def first_missing(run: object, sink: str) -> bool:
+    """Whether nobody else reports what a sink of a run, by its directory, lacks at the end; from now on somebody
+    does."""
+    return first(f"missing {run} {sink}")
+
+
+def forget() -> None:
+    """Forget every key, so that each message may be printed again."""
+    _said.clear()
+
+
+def clean(text: str) -> str:
+    """Run-derived text for a terminal: control characters, bidi controls and lone surrogates as visible escapes."""
+    if text.isprintable():  # the usual case; compiling the pattern takes a millisecond, again in every forked child
+        return text
+    return _CONTROL.compiled.sub(
+        lambda match: f"\\x{ord(match[0]):02x}" if ord(match[0]) < 256 else f"\\u{ord(match[0]):04x}", text
+    )

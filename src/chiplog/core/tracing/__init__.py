@@ -1,0 +1,1 @@
+"""Spans: recorded live, on threads, tasks and devices."""

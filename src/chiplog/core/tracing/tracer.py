@@ -1,0 +1,332 @@
+"""The tracer: collects finished spans and gives them out in batches, as the columns of a record.
+
+Ids, tags and columns are made where the spans are taken, on the background thread. Work on a device is handed to a
+`Watcher`, which says when it was done.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
+from typing import Any, Protocol
+
+import msgspec
+
+from chiplog.core import messages
+from chiplog.core.tracing import span as spans
+from chiplog.core.tracing.span import DOUBLE, WAKE, Idle, Idles, Span
+from chiplog.core.tracing.timelines import Device, labels
+from chiplog.core.values import convert
+from chiplog.core.values.redact import hide
+
+MOST = 100_000  # finished spans that may wait for the background thread; more are dropped and counted
+BATCH = 10_000  # spans to a record
+LARGEST = 1 << 20  # bytes of tags to a record
+DEADLINE = 3600.0  # s after which work on a device is given up and marked
+UNFINISHED = "unfinished"  # the error of what was given up
+ABOUT = ("tags", "errors")  # fields of a record that are by number
+
+
+class Work(msgspec.Struct):
+    """What a device is busy with for a span; a `Watcher` gives it back with the time at which it was done."""
+
+    span: Span
+    devices: list[str]
+    waits: list[Any]
+    deadline: int  # monotonic nanoseconds
+    flat: bool = False  # whether `waits` holds no containers any more
+    done: bool = False
+
+
+class Watcher(Protocol):
+    """What a tracer needs of whoever waits for devices."""
+
+    def hold(self, work: Any) -> Any:
+        """Something to wait for, made on the caller's thread and without waiting."""
+        ...
+
+    def watch(self, work: Work) -> None: ...
+
+    def settle(self, timeout: float) -> None:
+        """Wait until nothing is under way; what still is then is given up."""
+        ...
+
+    def look(self) -> None:
+        """See now what is done, without waiting for anything."""
+        ...
+
+    def tend(self) -> None:
+        """Give up what is overdue."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+Reader = Callable[[dict[str, Any], list[Span]], None]
+
+
+class Tracer:
+    """Collects finished spans and gives them out in batches."""
+
+    def __init__(self, watcher: Watcher | None = None, wake: Callable[[], object] | None = None) -> None:
+        self.done: deque[Span] = deque()
+        self.dropped = 0
+        self.step: int | float = 0  # the newest one, also for what is logged without
+        self.by_hand: dict[int, Span] = {}
+        self.on = True
+        self.every = 0  # trace only steps that are multiples of it; 0: all
+        self.concurrent: frozenset[str] | None = frozenset()  # names that may overlap on a device; None: all
+        self._concurrent: dict[int, frozenset[str] | None] = {}  # of views that have names of their own
+        self.deadline = DEADLINE
+        self._devices: dict[tuple[str, int], Device] = {}  # by label and view
+        self._landed: deque[tuple[Work, int, str]] = deque()  # with when it was done, and what went wrong
+        self._watcher = watcher
+        self._wake = wake
+        self._newest = 0  # of the ids
+        self.idle = Idles(self.span)
+        self._lock = threading.RLock()
+        self.readers: list[Reader] = []  # see every batch and its spans, where they are taken
+        self._taking = threading.RLock()
+
+    def span(self, name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+        if self.on or (self.every and self._is_sampled()):
+            return Span(self, name, tags.copy() if type(tags) is dict else tags, devices)
+        if tags is not None or devices is not None:
+            return Idle(functools.partial(self.span, name, tags=tags, devices=devices))
+        return self.idle[name]
+
+    def set(
+        self,
+        enabled: bool,
+        every: int | None = None,
+        concurrent: str | Iterable[str] | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        """See `Run.trace`."""
+        if every is not None and (not isinstance(every, int) or every < 1):
+            raise ValueError(f"every = {every!r}: spans are kept of every n-th step, n = 1, 2, ...")
+        if deadline is not None:
+            self.deadline = float(deadline)
+        if concurrent is not None:
+            self.concurrent = _names(concurrent)
+        self.every = every if enabled and every is not None and every > 1 else 0
+        self.on = enabled and not self.every
+
+    def let_overlap(self, view: int, names: str | Iterable[str]) -> None:
+        """The names that may overlap on a device among the spans of one view; "all" for any."""
+        self._concurrent[view] = _names(names)
+
+    def number(self, span: Span) -> int:
+        """The id of a span: 1, 2, ... in the order in which somebody asked."""
+        with self._lock:
+            if not span.number:
+                self._newest += 1
+                span.number = self._newest
+            return span.number
+
+    def hold(self, work: Any) -> Any:
+        try:
+            return work if self._watcher is None else self._watcher.hold(work)
+        except Exception as error:  # an event that a device refuses, say
+            messages.once(
+                "hold", f"a device does not say when it is done: {error!r}; such spans end with the host's part"
+            )
+            return None
+
+    def launch(self, span: Span) -> None:
+        """The host's part of a span with devices has ended; the devices' parts go on until their work is done."""
+        try:
+            waits, span.waits = span.waits, None  # arrays are not kept for longer than they are waited for
+            work = Work(span, labels(span.devices), waits or [], span.stop + int(self.deadline * 1e9))
+            if self._watcher is None or waits is None:
+                self.land(work, span.stop, span.error)
+            else:
+                self._watcher.watch(work)
+        except Exception as error:
+            messages.once("device span", f"the device part of span {span.name!r} is left out: {error!r}")
+
+    def land(self, work: Work, end: int, error: str = "") -> None:
+        """The work of a span is done, or given up; it is put on its devices' timelines when spans are taken, once."""
+        if len(self._landed) <= WAKE or not self.is_full():
+            self._landed.append((work, end, error))
+
+    def end_by_hand(self) -> None:
+        """End what was begun by hand and never ended, marked; for when the run ends."""
+        for span in list(self.by_hand.values()):
+            span.end(UNFINISHED)
+
+    def settle(self, timeout: float) -> None:
+        """Wait for the devices; what is not done by then is marked."""
+        if self._watcher is not None:
+            self._watcher.settle(timeout)
+
+    def look(self) -> None:
+        """Have the devices' works that are done by now end now."""
+        if self._watcher is not None and len(self._watcher):
+            self._watcher.look()
+
+    def tend(self) -> None:
+        if self._watcher is not None and len(self._watcher):
+            self._watcher.tend()
+
+    def is_full(self) -> bool:
+        """Ask the background thread to hurry; true when a span must be dropped, which is counted."""
+        waiting = len(self.done) + len(self._landed)
+        if self._wake is not None and waiting % 1000 == 0:
+            self._wake()
+        if waiting < MOST:
+            return False
+        self.dropped += 1
+        return True
+
+    def take(self, offset: int, most: int = BATCH) -> dict[str, Any] | None:
+        """The fields of a `Spans` record for what has finished, with starts on the clock that is `offset` ahead of the
+        monotonic one; None when nothing has. When it returns, the readers have seen all that was taken before."""
+        with self._taking:
+            while (taken := self._take(offset, most)) is not None:
+                batch, done = taken
+                for read in self.readers:
+                    read(batch, done)
+                doubles = {span.number for span in done if span.pair == DOUBLE}
+                if len(doubles) < len(done):
+                    return _without(batch, doubles) if doubles else batch
+            return None
+
+    def _take(self, offset: int, most: int) -> tuple[dict[str, Any], list[Span]] | None:
+        with self._lock:
+            self._place()
+            next_one = self.done.popleft
+            done = [next_one() for _ in range(min(most, len(self.done)))]
+            if not done:
+                return None
+            tags = _tags_of(done) if [span for span in done if span.tags is not None] else None
+            if tags is not None and len(tags) < len(done):  # too much for one record
+                self.done.extendleft(reversed(done[len(tags) :]))
+                del done[len(tags) :]
+            newest = self._newest
+            for span in done:
+                if not span.number:
+                    if (outer := span.outer) is not None and not outer.number and outer.tracer is self:
+                        outer.number = newest = newest + 1
+                    span.number = newest = newest + 1
+            self._newest = newest
+        # By column and without calls: there may be ten thousand of them, and the interpreter has others to serve.
+        names = [span.name for span in done]
+        if {*map(type, names)} != {str}:
+            names = [convert.name(name) for name in names]
+        name_at = {name: at for at, name in enumerate(dict.fromkeys(names))}
+        lanes: list[Any] = [span.lane for span in done]
+        labels_of = {lane: lane.label for lane in dict.fromkeys(lanes)}
+        label_at = {label: at for at, label in enumerate(dict.fromkeys(labels_of.values()))}
+        lane_at = {lane: label_at[label] for lane, label in labels_of.items()}
+        steps = [span.step for span in done]
+        if tags is not None or {*map(type, steps)} != {int}:
+            steps = [_step(step, said) for step, said in zip(steps, tags or repeat(None, len(done)), strict=True)]
+        failed = [span for span in done if span.error]
+        batch = {
+            "names": [convert.name(name) for name in name_at],
+            "threads": [convert.name(label) for label in label_at],
+            "name": [name_at[name] for name in names],
+            "thread": [lane_at[lane] for lane in lanes],
+            "id": [span.number for span in done],
+            "parent": [0 if (outer := span.outer) is None else self._number(outer) for span in done],
+            "start": [span.start + offset for span in done],
+            "duration": [span.stop - span.start for span in done],
+            "step": steps,
+            "failed": [span.number for span in failed],
+            "launched": [span.number for span in done if span.devices is not None],
+            "tags": {str(span.number): said for span, said in zip(done, tags or (), strict=False) if said},
+            "errors": {str(span.number): span.error for span in failed},
+            "kinds": {convert.name(label): lane.kind for lane, label in labels_of.items() if lane.kind},
+        }
+        return batch, done
+
+    def forget(self) -> None:
+        """In a forked child: what the parent has begun is the parent's."""
+        self._lock, self._taking = threading.RLock(), threading.RLock()
+        self.on, self.every = False, 0
+        self.done.clear()
+        self.by_hand.clear()
+        spans.left_behind()
+
+    def _place(self) -> None:
+        """Put what has landed on the timelines of its devices."""
+        while self._landed:
+            work, end, error = self._landed.popleft()
+            if work.done:
+                continue
+            work.done = True
+            span = work.span
+            concurrent = self._concurrent.get(span.view, self.concurrent)
+            together = concurrent is None or span.name in concurrent
+            whole = labels(span.outer.devices) if span.pair == DOUBLE and span.outer is not None else ()
+            for label in work.devices:
+                device = self._devices.get((label, span.view))
+                if device is None:
+                    device = self._devices[label, span.view] = Device(label)
+                begin, queued = (span.start, None) if together else device.place(span.start, end)
+                parts = [Span(self, span.name, span.tags, None, device.lane, span, begin, end, span.step, error)]
+                if queued is not None:
+                    tags = {"name": span.name}
+                    parts.insert(0, Span(self, "queue", tags, None, device.queue, span, *queued, span.step))
+                for part in parts:
+                    part.view, part.pair = span.view, DOUBLE if label in whole else 0
+                    self._add(part)
+
+    def _number(self, span: Span | None) -> int:
+        while span is not None and (span.tracer is not self or span.pair == DOUBLE):  # of another run, or not written
+            span = span.outer
+        return 0 if span is None else span.number or self.number(span)
+
+    def _add(self, span: Span) -> None:
+        if len(self.done) <= WAKE or not self.is_full():
+            self.done.append(span)
+
+    def _is_sampled(self) -> bool:
+        step = self.step
+        return step - step != 0 or step % self.every == 0  # one that is no number is traced
+
+
+def _names(concurrent: str | Iterable[str]) -> frozenset[str] | None:
+    names = (concurrent,) if isinstance(concurrent, str) else tuple(concurrent)
+    return None if "all" in names else frozenset(names)
+
+
+def _without(batch: dict[str, Any], numbers: set[int]) -> dict[str, Any]:
+    """A batch but for the spans of these numbers."""
+    kept = [at for at, number in enumerate(batch["id"]) if number not in numbers]
+    columns = ("name", "thread", "id", "parent", "start", "duration", "step")
+    return {
+        **batch,
+        **{column: [batch[column][at] for at in kept] for column in columns},
+        **{mark: [number for number in batch[mark] if number not in numbers] for mark in ("failed", "launched")},
+        **{about: {key: one for key, one in batch[about].items() if int(key) not in numbers} for about in ABOUT},
+    }
+
+
+def _tags_of(done: list[Span]) -> list[dict[str, Any] | None]:
+    """The tags of spans as JSON can say them; of as many as fit into a record, one at least."""
+    found: list[dict[str, Any] | None] = []
+    size = 0
+    for span in done:
+        said = None
+        if span.tags is not None:
+            plain = hide(convert.plain(span.tags))
+            said = plain if isinstance(plain, dict) else {"tag": plain}
+            taken = len(msgspec.json.encode(said))
+            if taken > LARGEST:
+                said, taken = {"left out": f"{taken:,} bytes of tags"}, 0
+            size += taken
+            if size > LARGEST and found:
+                break
+        found.append(said)
+    return found
+
+
+def _step(step: Any, tags: dict[str, Any] | None) -> Any:
+    """The step of a span: its tag of that name, or that of the run when it ended; None for one that is not finite."""
+    step = tags["step"] if tags and type(tags.get("step")) in (int, float) else step
+    return step if type(step) is int or step is None or step - step == 0 else None

@@ -1,0 +1,1 @@
+"""A value of `log`, from whatever people pass to what a record may hold."""

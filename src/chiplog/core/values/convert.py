@@ -1,0 +1,221 @@
+"""From whatever people log to numbers: the only place that meets foreign types.
+
+A row whose values are exactly `int` and `float` needs none of this. Everything else is sorted here: numbers of other
+libraries become ours, values still on a device wait, media become records of their own, and what is no number at all
+becomes text, so that a row is never lost for one bad value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from chiplog.core import messages
+from chiplog.core.records import Eval, Number, Record, Row, Step
+from chiplog.core.values.media import Media
+from chiplog.core.values.text import cut
+
+NUMBERS = frozenset((int, float))
+DEEPEST = 32
+MOST = 1 << 14  # mappings and lists inside one value; one with more holds itself, or others many times over
+_TOO_LONG = 10**4300  # Python and many others refuse to read a longer integer as text
+_CONTAINERS = (Mapping, list, tuple, set, frozenset)
+
+
+class SplitRow(msgspec.Struct, frozen=True):
+    """What a call of `log` gave: numbers now, values still on a device, media, and text for what is no number."""
+
+    row: Row
+    later: dict[str, Any]
+    media: dict[str, Media]
+    texts: dict[str, str]
+
+
+def sort(metrics: Mapping[Any, Any], on_device: Callable[[Any], bool]) -> SplitRow:
+    """Sort a row of anything; never raises, whatever the values' own methods do."""
+    found = SplitRow({}, {}, {}, {})
+    _sort(found, "", metrics, on_device, (id(metrics),), [MOST])
+    return found
+
+
+def number(value: Any) -> Number | None:
+    """The int, float or bool that a value is, exactly where the type allows it; None if it is no number."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if -_TOO_LONG < value < _TOO_LONG else None
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, (str, bytes, bytearray, *_CONTAINERS)) or value is None:
+        return None
+    item = getattr(value, "item", None)  # numpy, torch, jax, cupy, tensorflow: arrays of one element
+    if item is not None and hasattr(value, "dtype"):
+        if _elements(value) != 1:
+            return None
+        got = item()  # unlike float(), it takes a tensor that is part of a graph without a warning
+        return float(got) if type(got) is type(value) else number(got)
+    if hasattr(type(value), "__float__") and not isinstance(value, complex):
+        double = float(value)
+        if double - double == 0 or not hasattr(value, "is_finite") or not value.is_finite():
+            return double  # a Decimal beyond all doubles is no infinity
+    return None
+
+
+def text(value: Any) -> str:
+    """A value that is no number, in words; never raises."""
+    if isinstance(value, (str, PurePath)):
+        return cut(str(value))
+    try:
+        shape = getattr(value, "shape", None)
+        if shape is not None:
+            return _summary(value, tuple(shape))
+        if isinstance(value, int) and number(value) is None:
+            return f"<an integer of {value.bit_length():,} bits>"
+        return cut(repr(plain(value) if isinstance(value, _CONTAINERS) else value))
+    except Exception as error:
+        return f"<{type(value).__name__}: {type(error).__name__}>"
+
+
+def double(value: Number) -> float:
+    """A number as a double; an integer beyond all of them as an infinity."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can say it, for events, tables and configs: numbers and strings as they are, the rest as text."""
+    return _plain(value, 0, [MOST])
+
+
+def name(key: Any) -> str:
+    """A key as the name of a series."""
+    return cut(key if isinstance(key, str) else text(key), 65_536)
+
+
+def sayable(record: Record) -> Record:
+    """A record that JSON refused, with every name and value made sayable."""
+    fields = {field: plain(getattr(record, field)) for field in record.__struct_fields__}
+    if isinstance(record, (Step, Eval)):  # their values are numbers, and nothing else
+        for key in [key for key, value in fields["metrics"].items() if isinstance(value, str)]:
+            messages.once(
+                f"unsayable {key}",
+                f"{key!r} is {fields['metrics'].pop(key)} and cannot be kept; the rest of the row is",
+            )
+    return type(record)(**fields)
+
+
+def shorten(record: Record) -> Record:
+    """A record too long for a line: its lists cut to what fits, its texts to a MiB."""
+    fields = {field: _shorten(plain(getattr(record, field))) for field in record.__struct_fields__}
+    return type(record)(**fields)
+
+
+def _shorten(value: Any) -> Any:
+    if isinstance(value, str):
+        return cut(value, 65_536)
+    if isinstance(value, list):
+        kept: list[Any] = []
+        size = 0
+        for item in value:
+            kept.append(_shorten(item))
+            size += len(msgspec.json.encode(kept[-1]))
+            if size > 2 << 20:
+                break
+        return kept
+    if isinstance(value, dict):
+        size = 0
+        short: dict[str, Any] = {}
+        for key, item in value.items():
+            name = cut(key, 1024)
+            short[name] = _shorten(item)
+            size += len(name) + len(msgspec.json.encode(short[name]))
+            if size > 4 << 20:
+                break
+        return short
+    return value
+
+
+def _sort(
+    found: SplitRow,
+    prefix: str,
+    metrics: Mapping[Any, Any],
+    on_device: Callable[[Any], bool],
+    inside: tuple[int, ...],
+    left: list[int],
+) -> None:
+    for key, value in metrics.items():
+        full = prefix + name(key)
+        if type(value) is float:
+            found.row[full] = value
+            continue
+        try:
+            if isinstance(value, Mapping):
+                left[0] -= 1
+                if left[0] < 0 or len(inside) > DEEPEST or id(value) in inside:
+                    found.texts["…"] = (
+                        f"{full} and the like are left out: too many mappings in mappings, or one in itself"
+                    )
+                else:
+                    _sort(found, full + "/", value, on_device, (*inside, id(value)), left)
+            elif on_device(value):
+                found.later[full] = value
+            elif isinstance(value, Media):
+                found.media[full] = value
+            elif (got := number(value)) is not None:
+                found.row[full] = got
+            else:
+                found.texts[full] = text(value)
+        except Exception as error:
+            found.texts[full] = f"<{type(value).__name__}: {type(error).__name__}: {text(str(error))}>"
+
+
+def _plain(value: Any, depth: int, left: list[int]) -> Any:
+    if value is None or type(value) in (bool, float):
+        return value
+    if isinstance(value, Enum):
+        return _plain(value.value, depth + 1, left)
+    if isinstance(value, str):
+        return cut(str(value))
+    left[0] -= isinstance(value, _CONTAINERS)
+    if depth > DEEPEST or left[0] < 0:
+        return "…"
+    try:
+        if isinstance(value, Mapping):
+            return {name(key): _plain(item, depth + 1, left) for key, item in value.items()}
+        if isinstance(value, _CONTAINERS):
+            return [_plain(item, depth + 1, left) for item in value]
+        if isinstance(value, msgspec.Struct) or hasattr(value, "__dataclass_fields__"):
+            return _plain(msgspec.to_builtins(value, enc_hook=text), depth + 1, left)
+        got = number(value)
+        if got is not None:
+            return got
+        tolist = getattr(value, "tolist", None)
+        if tolist is not None and _elements(value) <= 65_536:
+            return _plain(tolist(), depth + 1, left)
+    except Exception as error:
+        if isinstance(value, _CONTAINERS):
+            return f"<{type(value).__name__}: {type(error).__name__}>"
+    return text(value)
+
+
+def _elements(value: Any) -> int:
+    count = 1
+    for length in value.shape:
+        count *= int(length)
+    return count
+
+
+def _summary(value: Any, shape: tuple[int, ...]) -> str:
+    words = f"{type(value).__name__} of {getattr(value, 'dtype', '?')}, shape {shape}"
+    try:
+        if getattr(value, "requires_grad", False):
+            value = value.detach()
+        return f"{words}, min {float(value.min()):g}, mean {float(value.mean()):g}, max {float(value.max()):g}"
+    except Exception:
+        return words

@@ -1,0 +1,54 @@
+"""Rows and tables in pieces that fit into a line of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from chiplog.core.records import Row
+from chiplog.core.values import convert
+from chiplog.core.values.redact import hide
+
+WIDEST = 5000  # metrics to a record; a wider row becomes several records of the same step
+TABLE_BYTES = 1 << 20  # about the size of a table's record
+
+
+def pieces(row: Row) -> Iterator[Row]:
+    """A row in pieces that fit into a line."""
+    if len(row) <= WIDEST:
+        yield row
+        return
+    items = iter(row.items())
+    while piece := dict(islice(items, WIDEST)):
+        yield piece
+
+
+def batches(table: Any) -> Iterator[list[Any]]:
+    """The rows of a table (a mapping, mappings, a data frame) as plain data, in batches that fit into a line."""
+    batch: list[Any] = []
+    size = 0
+    for row in _rows(table):
+        plain = hide(convert.plain(row if isinstance(row, Mapping) else {"value": row}))
+        batch.append(plain)
+        size += len(msgspec.json.encode(plain))
+        if size > TABLE_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _rows(table: Any) -> Iterable[Any]:
+    if isinstance(table, Mapping):
+        return [table]
+    if hasattr(table, "to_dicts"):  # polars
+        rows: Iterable[Any] = table.to_dicts()
+        return rows
+    if hasattr(table, "to_dict") and hasattr(table, "columns"):  # pandas
+        rows = table.to_dict("records")
+        return rows
+    rows = table
+    return rows

@@ -1,0 +1,146 @@
+"""Secrets stay out of run directories: strings under telling keys, and strings that look like keys themselves.
+
+What comes along by itself (config, environment, command line, exceptions) goes through `redact` and loses both. What
+somebody logs on purpose (events, tables, texts, alerts) goes through `hide` and loses only what has the shape of a key:
+a table with a column `token` is data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from chiplog.core.values.text import Pattern
+
+HIDDEN = "[redacted]"
+
+_WORDS = Pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET = frozenset(
+    (
+        "password",
+        "passwd",
+        "pwd",
+        "passphrase",
+        "secret",
+        "secrets",
+        "credential",
+        "credentials",
+        "cookie",
+        "dsn",
+        "authorization",
+    )
+)
+_PAIRS = frozenset((("api", "key"), ("access", "key"), ("private", "key"), ("secret", "key"), ("auth", "key")))
+_RUN_TOGETHER = frozenset(("apikey", "accesskey", "secretkey", "authtoken", "accesstoken"))
+# A token of a tokenizer is no secret: eos_token, image_token, stop_token, token_type, ...
+_BEFORE_TOKEN = frozenset(
+    (
+        *("bos", "eos", "pad", "unk", "sep", "cls", "mask", "special", "added", "stop", "start", "end", "begin"),
+        *("image", "video", "audio", "prefix", "suffix", "fim", "middle", "boi", "eoi", "newline", "space"),
+        *("per", "max", "min", "num", "new", "next", "first", "last", "decoder", "encoder"),
+    )
+)
+_AFTER_TOKEN = frozenset(("id", "ids", "type", "types"))
+_VALUE = Pattern(
+    r"^(?:sk-(?=[\w-]*\d)[\w-]{8,}|pk-(?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{8,}"
+    r"|github_pat_\w+|glpat-[\w-]+|xox[abprs]-[\w-]+|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}"
+    r"|eyJ[\w-]+\.[\w-]+\.[\w-]*|npm_[A-Za-z0-9]{16,}|pypi-\w{16,}|wandb_v1_\w+|r8_[A-Za-z0-9]{16,})$"
+    r"|^(?:Bearer|Basic) \S+$|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+# Every one of these takes linear time: what may follow is bounded, or begins only where a word does.
+_INSIDE = Pattern(
+    r"\b(?:sk-(?=[\w-]{0,80}\d)[\w-]{16,}|hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}"
+    r"|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}"
+    r"|Bearer (?=\S{0,80}\d)[\w.~+/-]{16,}=*)"
+    r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+|(?<=hooks\.slack\.com/services/)\S+"
+)
+_USERINFO = Pattern(r"(?<=://)[^/\s@]+(?=@)")
+_QUERY = Pattern(r"(?i)([?&][\w-]*(?:api[_-]?key|token|secret|password|signature|credential)=|[?&]sig=)[^&\s\"'#]+")
+_NAMED = Pattern(r"(?<![\w.-])([A-Za-z][\w.-]*)[\"']?\s?([=:])\s?")  # `api_key=`, `"api_key": `
+_QUOTED = Pattern(r"'[^']*'|\"[^\"]*\"")
+_BARE = Pattern(r"[^\s\"'&,;)}\]]+")
+# Without one of these a text has nothing to hide, and looking for them is cheap in a long one.
+_MARKS = (
+    *("://", "sk-", "pk-", "hf_", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA"),
+    *("ASIA", "AIza", "eyJ", "npm_", "pypi-", "wandb_v1_", "r8_", "Bearer ", "Basic ", "PRIVATE KEY", "slack.com"),
+)
+
+
+def redact(value: Any, key: str = "") -> Any:
+    """Plain data without its secrets. Only strings are ever hidden: `num_tokens`, `tokenizer` and a commit stay."""
+    if isinstance(value, str):
+        return HIDDEN if value and is_secret_key(key) else redact_words(value)
+    if isinstance(value, Mapping):
+        return {
+            name: redact(item, f"{key}.{name}" if is_secret_key(key) else str(name)) for name, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [redact(item, key) for item in value]
+    return value
+
+
+def hide(value: Any) -> Any:
+    """Plain data that was logged on purpose, without what has the shape of a key; names decide nothing here."""
+    if isinstance(value, str):
+        return redact_text(value)
+    if isinstance(value, dict):
+        return {name: hide(item) for name, item in value.items()}
+    return [hide(item) for item in value] if isinstance(value, list) else value
+
+
+def redact_text(text: str) -> str:
+    """A text with whatever looks like a key in it hidden, and URLs without user, password and tokens."""
+    if not text or not any(mark in text for mark in _MARKS):
+        return text
+    if _VALUE.compiled.search(text):
+        return HIDDEN
+    text = _QUERY.compiled.sub(rf"\1{HIDDEN}", _USERINFO.compiled.sub(HIDDEN, text))
+    return _INSIDE.compiled.sub(HIDDEN, text)
+
+
+def redact_words(text: str) -> str:
+    """As `redact_text`, and what a text says of itself: `api_key='…'`, `password=…`, `"token": "…"`."""
+    pieces: list[str] = []
+    done = 0
+    for named in _NAMED.compiled.finditer(text):
+        if named.start() < done or not is_secret_key(named[1]):
+            continue
+        value = _QUOTED.compiled.match(text, named.end())
+        if value is None and named[2] == "=":
+            value = _BARE.compiled.match(text, named.end())
+        if value is not None and not text.startswith(HIDDEN, named.end()):
+            pieces += text[done : named.end()], HIDDEN
+            done = value.end()
+    return redact_text("".join((*pieces, text[done:])))
+
+
+def redact_command(argv: Sequence[str]) -> list[str]:
+    """A command line without its secrets: `--api-key=…`, `--token …`, `PASSWORD=…` and telling values."""
+    shown: list[str] = []
+    hide_next = False
+    for word in argv:
+        flag, equals, value = word.partition("=")
+        if hide_next and not word.startswith("-"):
+            shown.append(HIDDEN)
+        elif equals and is_secret_key(flag):
+            shown.append(f"{flag}={HIDDEN}")
+        elif equals:
+            shown.append(f"{flag}={redact_words(value)}")
+        else:
+            shown.append(redact_words(word))
+        hide_next = word.startswith("-") and not equals and is_secret_key(word)
+    return shown
+
+
+def is_secret_key(key: str) -> bool:
+    """Whether a key says that its value is a secret, judged by whole words."""
+    words = [word.lower() for word in _WORDS.compiled.findall(key)]
+    if _SECRET.intersection(words) or _RUN_TOGETHER.intersection(words) or _PAIRS.intersection(pairwise(words)):
+        return True
+    return any(
+        word == "token"
+        and not _BEFORE_TOKEN.intersection(words[:at])
+        and not _AFTER_TOKEN.intersection(words[at + 1 :])
+        for at, word in enumerate(words)
+    )

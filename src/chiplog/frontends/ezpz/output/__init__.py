@@ -1,0 +1,1 @@
+"""What a history writes: lines, datasets, plots and the files of its end."""

@@ -1,0 +1,258 @@
+"""A row as one line of text: `iter=180 loss=0.078(± 0.026) lr=0.000059`, with columns that stay where they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+AGGREGATES = ("mean", "min", "max", "std", "avg")
+COUNTERS = frozenset(("iter", "step", "epoch", "batch", "idx"))
+# The same on every rank, so their deviation says nothing; small, so they have six decimals at least.
+CONSTANTS = frozenset(
+    (
+        "lr", "learning_rate", "momentum", "beta1", "beta2", "weight_decay", "wd", "eps", "epsilon", "clip_grad",
+        "grad_clip", "clip_norm", "max_grad_norm", "warmup_steps", "warmup_iters", "warmup",
+    )
+)  # fmt: skip
+MEMORY = ("mem_alloc", "mem_peak_alloc", "mem_reserved", "mem_peak_reserved")
+WIDTHS = {"iter": 9, "step": 9, "epoch": 7, "batch": 9, "idx": 9, "bidx": 9}  # with the name and the `=`
+STD = 6  # characters of a deviation
+FEWEST = 6  # decimals of a hyperparameter
+MOST = 16  # elements of a vector that are shown; a longer one, and a matrix, is only its shape
+
+
+def format_compact_summary(
+    metrics: Mapping[str, Any],
+    precision: int = 6,
+    keys_to_skip: Collection[str] | None = None,
+    min_widths: Mapping[str, int] | None = None,
+    constant_keys: Collection[str] | None = None,
+    *,
+    std_width: int = STD,
+    scientific: bool = False,
+) -> str:
+    """One line for a row, each metric once: with its deviation across ranks, without its other statistics.
+
+    What device memory says is one token at its end, `memory=0.01/0.01GiB (0%)`.
+    `std_width=0` leaves deviations as long as they are: `(±0.026)`. `scientific` shows a number that has no digit
+    within the precision as `1.0e-07`.
+    """
+    names = tuple(metrics)
+    if not (keys_to_skip or min_widths or constant_keys):
+        tokens, whole = _usual(names, precision)
+        if whole and not scientific and _FLOAT.issuperset(map(type, metrics.values())):
+            return whole % tuple(metrics.values())
+    else:
+        tokens = _tokens(
+            names,
+            precision,
+            frozenset(keys_to_skip or ()),
+            tuple((min_widths or {}).items()),
+            frozenset(constant_keys or ()),
+        )
+    parts = []
+    for key, deviation, template, decimals, width in tokens:
+        value = metrics[key]
+        if type(value) is float and not scientific:
+            text = template % value
+        else:
+            text = _token(key, value, decimals, scientific)
+        if deviation is not None and (spread := _deviation(metrics[deviation], std_width)):
+            text += spread
+        elif width > len(text):
+            text = text.ljust(width)
+        parts.append(text)
+    if _has_memory(names) and (memory := _memory(metrics, keys_to_skip or ())):
+        parts.append(memory)
+    return " ".join(parts).rstrip()
+
+
+def format_memory_summary(
+    metrics: Mapping[str, Any],
+    device: Any = None,
+    prefix: str | None = None,
+    *,
+    total: float | None = None,
+    style: str = "reserved",
+    ask: Callable[[Any], float | None] | None = None,
+) -> str:
+    """Device memory as `alloc/reserved` in GiB, and the share of the device that was needed at most.
+
+    `style="peak"` is `1.50/2.00GiB (cur/peak, 9% of 16.0GiB)`, and so is a row without what is reserved. `total` is
+    the device's memory in GiB, asked of it by `ask` where it is not given; unknown, the share is left out.
+    """
+    if prefix is None:
+        found = next((key for key in metrics if key.endswith(MEMORY[:2])), None)
+        if found is None:
+            return ""
+        prefix = found[: -len("mem_peak_alloc" if found.endswith("mem_peak_alloc") else "mem_alloc")]
+    alloc, peak, reserved, most = (_number(metrics.get(f"{prefix}{name}")) for name in MEMORY)
+    if total is None and ask is not None:
+        total = ask(device)
+    if style == "peak" or reserved is None:
+        return _current_and_peak(alloc, peak, total)
+    if alloc is None and peak is None:
+        return ""
+    needed = max((one for one in (peak, most, alloc) if one is not None), default=0.0)
+    share = f" ({100 * needed / total:.0f}%)" if total else ""
+    shown = alloc if alloc is not None else peak
+    return f"{shown:.2f}/{reserved:.2f}GiB{share}"
+
+
+def _memory(metrics: Mapping[str, Any], skipped: Collection[str]) -> str:
+    """The token of device memory, of the keys that are not skipped."""
+    from chiplog.frontends.ezpz.utils import device_total  # which imports us
+
+    found = format_memory_summary({key: one for key, one in metrics.items() if key not in skipped}, ask=device_total)
+    return f"memory={found}" if found else ""
+
+
+@lru_cache(maxsize=256)
+def _has_memory(names: tuple[Any, ...]) -> bool:
+    return any(str(name).endswith(MEMORY[:2]) for name in names)
+
+
+class Token(NamedTuple):
+    """How one metric is shown."""
+
+    key: str
+    deviation: str | None  # the key of its deviation
+    template: str  # for a float
+    decimals: int
+    width: int
+
+
+_FLOAT = frozenset((float,))
+
+
+@lru_cache(maxsize=256)
+def _usual(names: tuple[str, ...], precision: int) -> tuple[tuple[Token, ...], str]:
+    """The tokens of a row; and one template for all, where each is only a name and a number."""
+    tokens = _tokens(names, precision, frozenset(), (), frozenset())
+    in_order = tuple(token.key for token in tokens) == names
+    plain = in_order and not any(token.deviation or token.width for token in tokens)
+    return tokens, " ".join(token.template for token in tokens) if plain else ""
+
+
+@lru_cache(maxsize=256)
+def _tokens(
+    keys: tuple[str, ...],
+    precision: int,
+    skipped: frozenset[str],
+    widths: tuple[tuple[str, int], ...],
+    constants: frozenset[str],
+) -> tuple[Token, ...]:
+    """What is shown of a row with these names, in which order; statistics without their metric come last."""
+    known = set(keys)
+    chosen = dict(widths)
+    shown, alone = [], []
+    for key in keys:
+        if key in skipped or is_memory(key):
+            continue
+        base, _, last = str(key).rpartition("/")
+        leaf = str(key).rpartition("/")[2]
+        # A counter is padded behind its prefix, as it is without one.
+        width = chosen.get(key, chosen.get(leaf, WIDTHS[leaf] + len(str(key)) - len(leaf) if leaf in WIDTHS else 0))
+        if last in AGGREGATES and base:
+            if base in known:
+                continue
+            alone.append(_plain(key, precision, width))
+            continue
+        constant = leaf in CONSTANTS or key in constants or leaf in constants
+        deviation = None if constant or leaf in COUNTERS or f"{key}/std" not in known else f"{key}/std"
+        decimals = max(precision, FEWEST) if constant else precision
+        shown.append(_plain(key, decimals, width)._replace(deviation=deviation))
+    return (*shown, *alone)
+
+
+def _plain(key: str, decimals: int, width: int) -> Token:
+    name = str(key).replace("%", "%%")
+    return Token(key, None, f"{name}=%.{decimals}f", decimals, width)
+
+
+def is_memory(key: str) -> bool:
+    """Whether a name is one of device memory, or a statistic of it."""
+    parts = str(key).split("/")
+    if parts[-1] in AGGREGATES and len(parts) > 1:
+        parts.pop()
+    return parts[-1] in MEMORY
+
+
+def _token(key: str, value: Any, decimals: int, scientific: bool) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(_token(f"{key}.{name}", one, decimals, scientific) for name, one in value.items())
+    if (shape := _shape(value)) is not None:
+        if len(shape) > 1 or shape[0] > MOST or _is_away(value):
+            return f"{key}=<{'x'.join(map(str, shape))}>"
+        listed = value.tolist() if hasattr(value, "tolist") else value
+        return " ".join(_token(f"{key}[{at}]", one, decimals, scientific) for at, one in enumerate(listed))
+    number = _number(value)
+    if number is None or isinstance(value, (bool, int)):
+        return f"{key}={value}" if not _is_away(value) else f"{key}=…"
+    if isinstance(number, int):
+        return f"{key}={number}"
+    if scientific and number and abs(number) < 0.5 * 10.0**-decimals:
+        return f"{key}={number:.1e}"
+    return f"{key}={number:.{decimals}f}"
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The shape of an array or of lists in lists; None for what is a single value."""
+    if isinstance(value, (list, tuple, set)):
+        inner = {_shape(one) for one in value}
+        only = inner.pop() if len(inner) == 1 else None
+        return (len(value), *(only or ()))
+    shape = getattr(value, "shape", None)
+    if shape is None or all(length == 1 for length in shape):
+        return None
+    return tuple(int(length) for length in shape)
+
+
+def _number(value: Any) -> int | float | None:
+    """The number that a value is, unless somebody would have to be waited for."""
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, (str, bytes)) or value is None or _is_away(value):
+        return None
+    try:
+        got = value.item()
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return None
+    return got if isinstance(got, (int, float)) else None
+
+
+def _is_away(value: Any) -> bool:
+    """Whether a value is on a device: reading it would wait for everything before it."""
+    device = getattr(value, "device", None)
+    return getattr(device, "type", "cpu") not in ("cpu", "meta") if device is not None else False
+
+
+def _deviation(value: Any, width: int) -> str:
+    """In columns, one of 0 has its place too."""
+    number = _number(value)
+    if number is None or (number == 0 and not width):
+        return ""
+    return f"(±{_std(number):>{width}})" if width else f"(±{_std(number)})"
+
+
+def _std(number: float) -> str:
+    """Two digits in at most six characters: fixed from 0.01 up to a million, scientific below and above."""
+    if not math.isfinite(number):
+        return str(float(number))
+    if number == 0:
+        return "0.0"
+    mantissa, _, power = f"{number:.1e}".partition("e")
+    exponent = int(power)
+    if abs(number) >= 0.01 and exponent < STD:
+        return f"{float(f'{number:.1e}'):.{max(0, 1 - exponent)}f}"
+    text = f"{mantissa}e{exponent}"
+    return text if len(text) <= STD else f"{f'{number:.0e}'.partition('e')[0]}e{exponent}"
+
+
+def _current_and_peak(alloc: float | None, peak: float | None, total: float | None) -> str:
+    if alloc is None:
+        return "" if peak is None else f"{peak:.2f}GiB (peak)"
+    of = f", {100 * alloc / total:.0f}% of {total:.1f}GiB" if total else ""
+    return f"{alloc:.2f}GiB (cur{of})" if peak is None else f"{alloc:.2f}/{peak:.2f}GiB (cur/peak{of})"

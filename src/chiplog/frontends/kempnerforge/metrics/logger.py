@@ -1,0 +1,8 @@
+"""`kempnerforge.metrics.logger`, under the original's path: one module by two names; patching either works."""
+
+import sys
+
+from chiplog.frontends.kempnerforge import logger as _module
+from chiplog.frontends.kempnerforge.logger import *  # noqa: F403  # for type checkers
+
+sys.modules[__name__] = _module

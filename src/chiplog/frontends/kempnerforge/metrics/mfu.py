@@ -1,0 +1,8 @@
+"""`kempnerforge.metrics.mfu`, under the original's path: one module by two names; patching either works."""
+
+import sys
+
+from chiplog.frontends.kempnerforge import mfu as _module
+from chiplog.frontends.kempnerforge.mfu import *  # noqa: F403  # for type checkers
+
+sys.modules[__name__] = _module

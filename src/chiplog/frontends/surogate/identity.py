@@ -1,0 +1,48 @@
+"""Which run a log file is of: another one with every training, or the last one where that is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from chiplog import assembly
+from chiplog.core import messages
+from chiplog.core import settings as settings_
+from chiplog.runtime.ranks.detect import detect
+from chiplog.store.layout import JOURNAL, new_id, slug
+
+PROJECT = "surogate"
+
+
+def settle(path: Path, resume: bool | str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that say which run is written; those of `given` override them.
+
+    Statistics across ranks are not made unless they are asked for: Surogate has none.
+    """
+    chosen = settings_.load({}, os.environ, Path.cwd())
+    project = given.get("project", PROJECT)
+    found: dict[str, Any] = {"project": project}
+    if chosen.reduce is None:
+        found["reduce"] = False
+    if isinstance(resume, str):
+        return {**found, "resume": resume}
+    if "id" in given or chosen.id or os.environ.get("CHIPLOG_RUN_ID"):
+        return found
+    prefix = f"{slug(path.stem)[:32]}-{sha256(str(path).encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    last = _last(assembly.runs_dir(given.get("dir")) / project, prefix) if resume else None
+    if last is not None:
+        return {**found, "id": last.name, "resume": "must"}
+    if resume and detect(os.environ).rank == 0:
+        messages.say(f"there is no run of {path} to go on with; this is a new one")
+    if given.get("ranks", chosen.ranks) != "main":
+        return found  # the ranks have to agree on an id
+    return {**found, "id": f"{prefix}-{new_id()}"}
+
+
+def _last(project: Path, prefix: str) -> Path | None:
+    """The run that wrote to this log file last."""
+    runs = [run for run in project.glob(f"{prefix}*") if (run / JOURNAL).is_dir()]
+    return max(runs, key=lambda run: (run / JOURNAL).stat().st_mtime_ns, default=None)

@@ -1,0 +1,53 @@
+"""What is done with the spans of timelines: their ids, one thing after another on a device, picking by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chiplog.core.tracing.span import lane_label
+from chiplog.core.tracing.timelines import Device
+from chiplog.frontends.tunix.perf.experimental import constants
+from chiplog.frontends.tunix.perf.experimental.span import Span
+from chiplog.frontends.tunix.perf.experimental.timeline import HOST, QUEUE, Timeline
+from chiplog.frontends.tunix.perf.recorder import checked
+
+
+def sequentialize_overlapping_spans(spans: Mapping[int, Span]) -> tuple[dict[int, Span], dict[int, Span]]:
+    """The spans of a device as it did them, one after another, and those in which they waited, both by id.
+
+    As a tracer places them: in the order in which they ended, none is dropped.
+    """
+    device = Device("")
+    active: dict[int, Span] = {}
+    queue: dict[int, Span] = {}
+    for span in sorted(spans.values(), key=lambda one: (one.end, one.begin, one.id)):
+        begin, waited = device.place(round(span.begin * 1e9), round(span.end * 1e9))
+        really = span.begin if begin == round(span.begin * 1e9) else begin / 1e9
+        active[span.id] = Span(span.name, really, span.id, span.parent_id, dict(span.tags), span.end, span.error)
+        if waited is not None:
+            since, until = (moment / 1e9 for moment in waited)
+            queue[span.id] = Span(constants.QUEUE, since, span.id, None, {constants.NAME: span.name}, until)
+    return dict(sorted(active.items())), dict(sorted(queue.items()))
+
+
+def generate_host_timeline_id() -> str:
+    """The timeline of this thread or task, by its name."""
+    return f"{HOST}{lane_label()}"
+
+
+def generate_device_timeline_id(id: Any) -> str:
+    """The timeline of a device; fails for what is none."""
+    (name,) = checked(id)
+    return name
+
+
+def generate_queued_timeline_id(timeline_id: str) -> str:
+    """The timeline on which a device's spans wait."""
+    return f"{timeline_id}{QUEUE}"
+
+
+def filter_spans_by_name(timeline: Timeline, span_names: Sequence[str] | str) -> list[Span]:
+    """The spans of these names, of all steps that are kept."""
+    names = {span_names} if isinstance(span_names, str) else set(span_names)
+    return [span for step in timeline.all_steps for span in step.values() if span.name in names]

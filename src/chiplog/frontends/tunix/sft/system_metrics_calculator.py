@@ -1,0 +1,70 @@
+"""How many operations a training step takes: measured by the compiler, or estimated from a model's parameters."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from chiplog.core import messages
+from chiplog.metrics.rl import TERA
+from chiplog.runtime.devices.flop_counter import count_jax
+
+PER_PARAMETER = 6  # operations for each parameter and token: 2 forward, 4 backward
+DEEPEST = 4
+
+
+def measure_tflops_per_step(
+    train_step_fn: Callable[..., Any], model: Any, optimizer: Any, train_example: Any
+) -> float | None:
+    """TFLOPs of a jitted `train_step_fn(model, optimizer, train_example)`, by its compiler; None if it cannot say."""
+    if not hasattr(train_step_fn, "lower"):
+        messages.once("tunix tflops jit", "TFLOPs cannot be measured: train_step_fn is not a jitted function")
+        return None
+    try:
+        flops = count_jax(train_step_fn, model, optimizer, train_example)
+    except Exception as error:
+        messages.once(f"tunix tflops {error}", f"TFLOPs cannot be measured: {error!r:.200}")
+        return None
+    return None if flops is None else flops / TERA
+
+
+def approximate_tflops_per_second(total_model_params: int, global_batch_size: int, step_time_delta: float) -> float:
+    """6 × parameters × batch / seconds, in TFLOPs; 0 where there are no parameters or no time."""
+    if total_model_params <= 0 or step_time_delta <= 0:
+        messages.once(
+            "tunix tflops nothing",
+            f"TFLOPs per second are 0: total_model_params = {total_model_params}, step_time_delta = {step_time_delta}",
+        )
+        return 0.0
+    return PER_PARAMETER * total_model_params * global_batch_size / step_time_delta / TERA
+
+
+def count_params(model: Any) -> int:
+    """The parameters of a torch module, of a flax module, or of arrays in any containers; 0 for what has none."""
+    if callable(parameters := getattr(model, "parameters", None)):
+        return sum(weight.numel() for weight in parameters())
+    nnx = sys.modules.get("flax.nnx")
+    if nnx is not None and isinstance(model, nnx.Module):
+        model = nnx.to_pure_dict(nnx.state(model, nnx.Param))
+    return sum(math.prod(array.shape) for array in _arrays(model))
+
+
+def count_tokens(batch: Any) -> int:
+    """The tokens of a batch: the elements of its largest array of ids; of one without ids, its examples."""
+    arrays = list(_arrays(batch))
+    ids = [math.prod(one.shape) for one in arrays if len(one.shape) > 1 and "int" in str(one.dtype)]
+    return max(ids, default=0) or max((one.shape[0] for one in arrays if one.shape), default=0)
+
+
+def _arrays(thing: Any, depth: int = 0) -> Iterator[Any]:
+    """The arrays in mappings, lists and the attributes of plain objects; nothing is read from a device."""
+    if hasattr(thing, "shape") and hasattr(thing, "dtype"):
+        yield thing
+    elif isinstance(thing, (str, bytes)) or depth > DEEPEST:
+        return
+    else:
+        inside = thing.values() if isinstance(thing, Mapping) else getattr(thing, "__dict__", {}).values()
+        for one in thing if isinstance(thing, (list, tuple)) else inside:
+            yield from _arrays(one, depth + 1)

@@ -1,0 +1,168 @@
+"""What is known about a metric by its name: its unit, which way is better, whether it is a loss, a count or a setting.
+
+The tables are data, and everybody who needs to know asks here. A name that is in none of them is a metric like any
+other. Names are judged once and remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+REMEMBERED = 10_000  # names
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+# The unit of a value by the end of its name; the first that fits.
+UNITS = (
+    ("tokens_per_sec", "tokens/s"), ("samples_per_sec", "samples/s"), ("_per_sec", "1/s"), ("_sec", "s"), ("_ms", "ms"),
+    ("_us", "µs"), ("_bytes", "B"), ("_mib", "MiB"), ("_gib", "GiB"), ("tflops", "TFLOP/s"), ("/power", "mW"),
+    ("/power_limit", "mW"), ("/utilization", "%"), ("gpu_util", "%"), ("mem_util", "%"),
+    ("temperature", "°C"), ("/temp", "°C"), ("pcie_rx", "B/s"), ("pcie_tx", "B/s"), ("dram_free", "B"),
+    ("tokens", "tokens"), ("mem_alloc", "GiB"), ("mem_reserved", "GiB"), ("mem_peak_alloc", "GiB"),
+    ("mem_peak_reserved", "GiB"), ("/clock", "MHz"), ("_mhz", "MHz"), ("_percent", "%"), ("_pct", "%"),
+)  # fmt: skip
+
+# By the last part of a name, or by the last word of that part: `accuracy`, `eval/accuracy`, `top1_accuracy`.
+LOWER_IS_BETTER = ("loss", "perplexity", "ppl", "error", "wer", "bits_per_byte", "bpb")
+HIGHER_IS_BETTER = ("acc", "accuracy", "reward", "f1", "bleu", "mfu", "tokens_per_sec", "goodput", "score", "win_rate")
+
+# By the last part of a name. Counters say where a run is: they have no curve to look at and no mean across ranks.
+COUNTERS = frozenset((
+    "step", "global_step", "iter", "iters", "iteration", "iterations", "epoch", "batch", "idx", "bidx",
+))  # fmt: skip
+# Settings are the same on every rank, or meaningless as a mean, but may have a curve.
+SETTINGS = frozenset((
+    "steps", "epochs", "index", "seed", "rank", "world_size", "lr", "learning_rate", "weight_decay", "momentum",
+    "warmup",
+))  # fmt: skip
+
+STATISTICS = ("mean", "max", "min", "std")  # across ranks, of every metric: `train/loss/mean`
+_MORE_STATISTICS = ("count", "max_rank", "min_rank")
+
+_LOSS_GROUPS = frozenset(("loss", "losses"))  # `Loss/train`, `losses/ce`, `loss/policy`
+# Words that may stand behind it: `train_loss_step` (Lightning), `loss_eval`.
+_BEHIND_LOSS = frozenset(("step", "epoch", "train", "training", "val", "valid", "validation", "dev", "eval", "test"))
+# The last words of what people log in the group of the losses, but is none: `losses/clipfrac` (CleanRL).
+_BESIDE_LOSSES = frozenset(("scale", "weight", "coef", "ratio", "clipfrac", "frac", "fraction", "variance", "norm"))
+_NO_LOSSES = frozenset(("entropy", "policy_entropy", "approx_kl", "old_approx_kl"))
+# The losses of a policy swing around zero by design; one that does not fall is no bad news.
+_OF_POLICY = frozenset(("policy", "pg", "surrogate", "ent", "alpha"))
+
+# The one that people mean, where a run has several; then any other.
+MAIN_LOSSES = ("train/loss", "loss", "train_loss", "Loss/train", "loss/train", "eval/loss")
+
+# The names of quantities that others are worked out from or drawn over, the first that there is.
+LOSS = ("train/loss", "loss")
+GRADIENT_NORM = ("train/grad_norm", "grad_norm", "train/norm", "norm")
+LEARNING_RATE = ("train/lr", "lr", "train/learning_rate", "learning_rate")
+STEP_TIME = ("train/step_time_sec", "step_time_sec")
+TOKENS_PER_SEC = ("train/tokens_per_sec", "tokens_per_sec", "train/tps", "tps")
+TOKENS = ("train/tokens", "tokens")  # of one step, by most
+PROGRESS = {
+    "tokens": (
+        "train/tokens_seen", "tokens_seen", "train/total_tokens", "total_tokens", "train/tokens_total", "tokens_total",
+        "train/num_input_tokens_seen", "train/num_tokens", *TOKENS,
+    ),
+    "epoch": ("train/epoch", "epoch"),
+    "flops": (
+        "train/total_flops", "train/flops_total", "total_flops", "train/total_flos", "total_flos", "train/flops",
+        "flops",
+    ),
+}  # fmt: skip
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+def unit(name: str) -> str:
+    """The unit of a metric, where its name says one."""
+    return next((sign for ending, sign in UNITS if name.endswith(ending)), "")
+
+
+def direction(name: str) -> str:
+    """`lower` or `higher`, whichever is better; empty where nobody can say."""
+    lower, higher = is_loss(name) or _ends_in(name, LOWER_IS_BETTER), _ends_in(name, HIGHER_IS_BETTER)
+    return "" if lower == higher else "lower" if lower else "higher"
+
+
+@lru_cache(REMEMBERED)
+def is_loss(name: str) -> bool:
+    """Whether a metric is a loss: `train/loss`, `val_loss`, `Loss/train`, `losses/ce`; not `loss_scale` or `gloss`."""
+    if is_statistic(name):
+        return False
+    *groups, leaf = name.lower().split("/")
+    if groups and leaf.startswith("dataloader_idx_"):  # Lightning's, where there are several
+        leaf = groups.pop()
+    words = _words(leaf)
+    if len(words) > 1 and words[-1] in _BEHIND_LOSS:
+        words.pop()
+    return words[-1] == "loss" or (not _LOSS_GROUPS.isdisjoint(groups) and not _is_beside_losses(leaf))
+
+
+def should_fall(name: str) -> bool:
+    """Whether a metric is a loss whose course says how training goes, unlike that of a policy."""
+    words = _words(name.lower().replace("/", "_"))
+    of_policy = not _OF_POLICY.isdisjoint(words) or ("entropy" in words and "cross" not in words)
+    return is_loss(name) and not of_policy
+
+
+def is_gradient_norm(name: str) -> bool:
+    """`grad_norm`, in any group and behind any word, and Surogate's `train/norm`."""
+    return name.endswith(("grad_norm", "train/norm"))
+
+
+def is_watched(name: str) -> bool:
+    """Whether a value that is not finite, or far above its past, is worth an alert by default."""
+    return is_loss(name) or is_gradient_norm(name)
+
+
+def is_counter(name: str) -> bool:
+    """Whether a metric only says where a run is: never plotted, never averaged."""
+    return name.rpartition("/")[2] in COUNTERS
+
+
+def is_setting(name: str) -> bool:
+    """Whether a metric is chosen rather than measured: never averaged across ranks."""
+    last = name.rpartition("/")[2]
+    return last in SETTINGS or last.startswith("lr-") or name.startswith("lr/")
+
+
+def is_statistic(name: str) -> bool:
+    """Whether a name is one that statistics across ranks have, or is about the ranks themselves."""
+    _, slash, last = name.rpartition("/")
+    known = last in STATISTICS or last in _MORE_STATISTICS or (last[:1] == "p" and last[1:].isdecimal())
+    return bool(slash) and (known or name.startswith("ranks/"))
+
+
+def pick_loss(values: Mapping[str, Any]) -> int | float | None:
+    """The value that people call the loss, of a run's last values; None where it has none, or no number."""
+    name = next((name for name in MAIN_LOSSES if name in values), None) or next(filter(is_loss, values), None)
+    value = values[name] if name is not None else None
+    return value if isinstance(value, (int, float)) else None
+
+
+def progress_name(what: str, names: Collection[str]) -> str | None:
+    """Which of these names counts tokens, epochs or FLOPs (`tokens`, `epoch`, `flops`)."""
+    return next((name for name in PROGRESS.get(what, ()) if name in names), None)
+
+
+def _is_beside_losses(leaf: str) -> bool:
+    leaf = leaf.removesuffix("_avg")
+    return (
+        leaf in _NO_LOSSES
+        or leaf in COUNTERS
+        or leaf in SETTINGS
+        or _words(leaf)[-1] in _BESIDE_LOSSES
+        or bool(unit(leaf))
+        or _ends_in(leaf, HIGHER_IS_BETTER)
+    )
+
+
+def _words(text: str) -> list[str]:
+    return text.replace("-", "_").replace(".", "_").replace(" ", "_").split("_")
+
+
+def _ends_in(name: str, words: tuple[str, ...]) -> bool:
+    leaf = name.rpartition("/")[2]
+    return leaf in words or leaf.endswith(tuple(f"_{word}" for word in words))

@@ -1,0 +1,1 @@
+"""The arithmetic across ranks: statistics, stragglers, routers."""

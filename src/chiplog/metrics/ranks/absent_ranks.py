@@ -1,0 +1,53 @@
+"""Which ranks are waited for: all, but for those that have left and those that did not come in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+CHANCES = 2  # waits in vain after which a rank must have caught up before it is waited for again
+
+
+class Attendance:
+    """A rank that was given up is waited for again when it speaks. One that fails a second time has to catch up first:
+    a rank that is always behind must not cost its patience at every row."""
+
+    def __init__(self, ranks: Iterable[int]) -> None:
+        self._ranks = set(ranks)
+        self._left: set[int] = set()
+        self._failures: dict[int, int] = {}
+        self.expected = set(self._ranks)
+
+    @property
+    def absent(self) -> set[int]:
+        """The ranks that were given up and are not back."""
+        return self._ranks - self.expected - self._left
+
+    def is_behind(self, rank: int) -> bool:
+        return rank in self._failures
+
+    def give_up(self, ranks: Iterable[int]) -> None:
+        for rank in self.expected.intersection(ranks):
+            self._failures[rank] = self._failures.get(rank, 0) + 1
+            self.expected.discard(rank)
+
+    def hear(self, rank: int, *, caught_up: bool) -> None:
+        if rank in self._left or rank not in self._ranks:
+            return
+        if caught_up or self._failures.get(rank, 0) < CHANCES:
+            self.expected.add(rank)
+
+    def meet(self, ranks: Iterable[int]) -> None:
+        """These have reported in time."""
+        if self._failures:
+            for rank in ranks:
+                self._failures.pop(rank, None)
+
+    def leave(self, rank: int) -> None:
+        self._left.add(rank)
+        self.expected.discard(rank)
+
+    def form(self, ranks: Iterable[int]) -> None:
+        """These are together now, and nobody else is waited for."""
+        self._ranks = set(ranks)
+        self._failures.clear()
+        self.expected = self._ranks - self._left

@@ -1,0 +1,1 @@
+"""Rules: look at a row, report what is wrong with it."""

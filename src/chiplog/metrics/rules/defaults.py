@@ -1,0 +1,31 @@
+"""The stages and rules that a run has by its settings; each is imported only where it is wanted."""
+
+from __future__ import annotations
+
+from chiplog.core.errors import BadSetting
+from chiplog.core.protocols import Rule, Stage
+
+
+def stages(smooth: float | None) -> list[Stage]:
+    if smooth is None:
+        return []
+    from chiplog.metrics.smoothing import Smoothing
+
+    try:
+        return [Smoothing(smooth)]
+    except ValueError as error:
+        raise BadSetting(f"smooth = {smooth!r}: {error}") from None
+
+
+def rules(alerts: bool | str) -> list[Rule]:
+    if not alerts:
+        return []
+    from chiplog.metrics.rules.outliers import Outliers
+
+    if alerts != "all":
+        return [Outliers()]
+    from chiplog.metrics.rules.limits import Limit, Throttled
+    from chiplog.metrics.rules.speed import Slowdown, Stall
+    from chiplog.metrics.rules.trends import Trend
+
+    return [Outliers(), Trend(), Slowdown(), Stall(), Throttled(), *Limit.defaults()]

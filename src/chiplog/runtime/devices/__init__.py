@@ -1,0 +1,1 @@
+"""The accelerator this process computes on: memory, values and work that are still on it."""

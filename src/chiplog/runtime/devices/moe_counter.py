@@ -1,0 +1,67 @@
+"""Counting what the routers of a torch model do, where their tensors are: nothing is read, so nothing waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chiplog.metrics.moe import Router
+
+
+class Routing:
+    """Adds up the choices of every router over a step, micro-batches included; `take` hands them over and begins anew.
+
+    >>> routing = chiplog.Routing(layers=24, experts=64)
+    >>> routing.add(layer, chosen, logits)              # in the forward pass of each router
+    >>> run.log({"moe": routing.take()}, step=step)     # once a step
+    """
+
+    def __init__(
+        self, layers: int, experts: int, *, aux_coefficient: float | None = None, z_coefficient: float | None = None
+    ) -> None:
+        self.layers, self.experts = layers, experts
+        self._coefficients = {"aux_coefficient": aux_coefficient, "z_coefficient": z_coefficient}
+        self._sums: dict[str, Any] = {}
+
+    def add(self, layer: int, chosen: Any, logits: Any = None) -> None:
+        """The experts that were chosen for some tokens, of any shape, and the router's logits, [..., expert]."""
+        import torch  # the caller has it
+
+        with torch.no_grad():
+            flat = chosen.detach().reshape(-1)
+            counts = self._sum("counts", self.experts, flat.device, torch.int64)
+            # `bincount` would have to know the largest index first, and so wait for the device
+            counts[layer].scatter_add_(0, flat.long(), torch.ones_like(flat, dtype=torch.int64))
+            if logits is None:
+                return
+            table = logits.detach().reshape(-1, self.experts).float()
+            lse = table.logsumexp(dim=1)
+            logs = table - lse[:, None]
+            probs = logs.exp()
+            for name, value in (
+                ("tokens", torch.ones_like(lse).sum()),
+                ("z", (lse * lse).sum()),
+                ("entropy", -(probs * logs).sum()),
+                ("confidence", probs.amax(dim=1).sum()),
+            ):
+                self._sum(name, None, flat.device, torch.float64)[layer] += value
+            self._sum("probs", self.experts, flat.device, torch.float64)[layer] += probs.sum(dim=0)
+
+    def take(self) -> Router:
+        """What was counted since the last time, still on its device."""
+        import torch
+
+        sums, self._sums = self._sums, {}
+        counts = sums.get("counts", torch.zeros(self.layers, self.experts, dtype=torch.int64))
+        if "tokens" not in sums:
+            return Router(counts, **self._coefficients)
+        tokens = sums["tokens"].clamp(min=1)
+        by_layer = {name: sums[name] / tokens for name in ("entropy", "confidence", "z")}
+        return Router(counts, sums["probs"] / tokens[:, None], **by_layer, **self._coefficients)
+
+    def _sum(self, name: str, width: int | None, device: Any, dtype: Any) -> Any:
+        if name not in self._sums:
+            import torch
+
+            shape = (self.layers,) if width is None else (self.layers, width)
+            self._sums[name] = torch.zeros(shape, dtype=dtype, device=device)
+        return self._sums[name]

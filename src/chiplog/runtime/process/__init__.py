@@ -1,0 +1,1 @@
+"""The training process: its environment, its output and its exit."""

@@ -1,0 +1,52 @@
+"""The ends of a process that a run takes part in: a signal, and the interpreter's own."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from types import FrameType
+
+from chiplog.core import messages
+from chiplog.core.engine import shutdown
+from chiplog.core.run import Run
+
+
+def flush_on_signal(made: Run) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        messages.say("on_signal='flush' works only when init() is called in the main thread; it is left out")
+        return
+    import signal  # of use to few, and not free
+
+    before = signal.getsignal(signal.SIGTERM)
+    reference = weakref.ref(made)
+
+    def flush(number: int, frame: FrameType | None) -> None:
+        if (living := reference()) is not None:
+            living.flush()
+        if callable(before):
+            before(number, frame)
+        elif before == signal.SIG_DFL:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    def restore() -> None:
+        on_top = signal.getsignal(signal.SIGTERM) is flush
+        if on_top and before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+    if before is None:
+        messages.say("SIGTERM is handled outside of Python, and on_signal='flush' cannot call that; it is left out")
+        return
+    signal.signal(signal.SIGTERM, flush)
+    made.at_finish(restore)
+
+
+def finish_at_exit(made: Run) -> None:
+    reference = weakref.ref(made)
+
+    def end() -> None:
+        if (left := reference()) is not None:
+            left.at_exit()
+
+    made.at_finish(shutdown.at_exit(end))

@@ -1,0 +1,65 @@
+"""What a run says of itself first: its config at once, and its environment when that has been gathered."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from chiplog.core import messages, records
+from chiplog.core.run import Run
+from chiplog.store import layout
+from chiplog.store.runs import manifest
+from chiplog.store.runs.manifest import Manifest
+
+PATIENCE = 2.0  # s that the end of a short run waits for git and the like
+
+
+def introduce(made: Run, environ: Mapping[str, str]) -> None:
+    """Write down what the run is, in its journal and in `run.json`."""
+    identity = made.identity
+    config = identity.config
+    argv = list(sys.orig_argv)
+    old = manifest.load(identity.dir)
+    about = Manifest(
+        identity.project,
+        identity.id,
+        identity.name,
+        old.created or made.now(),
+        identity.tags or old.tags,
+        {**old.config, **config},
+        {**old.environment, "cwd": identity.cwd, "script": identity.script},
+        identity.rank,
+    )
+    _save(identity.dir, about)
+    made.write(records.Event, name="config", data=config)
+    # Imported here and not in the thread: a child forked while a thread imports could never import the same module.
+    from chiplog.runtime.process.environment import gather
+
+    def look() -> None:
+        about.environment = {**gather(environ, argv, Path(identity.cwd)), "script": identity.script}
+        if not made.inert:
+            made.write(records.Event, name="environment", data=about.environment)
+        about.rank = manifest.load(identity.dir).rank  # another may keep the run by now
+        _save(identity.dir, about)
+
+    thread = threading.Thread(target=look, name="chiplog-environment", daemon=True)
+    thread.start()
+    made.before_finish(lambda: thread.join(PATIENCE))
+
+
+def script() -> str:
+    """The file that Python was started with."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return str(Path(file).absolute()) if file else ""
+
+
+def _save(path: Path, about: Manifest) -> None:
+    try:
+        manifest.save(path, about)
+    except OSError as error:
+        messages.once(
+            f"manifest {path}",
+            f"cannot write {path / layout.IDENTITY}: {error.strerror}; the journal has it too",
+        )

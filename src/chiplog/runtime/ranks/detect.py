@@ -1,0 +1,123 @@
+"""Which of how many processes this is; nothing is imported that is not loaded already."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from chiplog.core import messages
+
+# (rank, world size, local rank), by who sets them; the one that started this process last comes first
+# (docs/decisions/0010-the-nearest-launcher.md).
+_VARIABLES = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),  # torchrun
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK"),
+    ("PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+)
+_JOBS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+_STARTS = ("SLURM_STEP_ID", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
+_MET = ("WORLD_SIZE", "MASTER_PORT")  # torchrun counts no restart when nodes come or go; then others meet, elsewhere
+
+
+class Ranks(NamedTuple):
+    rank: int = 0
+    world: int = 1
+    local: int = 0  # among the processes of this host
+    host: str = ""
+
+
+class Keepers(NamedTuple):
+    """The ranks that keep a journal; the main one has the run's sinks."""
+
+    main: int
+    ranks: frozenset[int] | None = None  # None: all
+
+    @property
+    def several(self) -> bool:
+        return self.ranks is None or len(self.ranks) > 1
+
+    def include(self, rank: int) -> bool:
+        return self.ranks is None or rank in self.ranks
+
+
+def keepers(ranks: str | Sequence[int], mine: Ranks) -> Keepers:
+    """Who keeps a journal, as the setting says it; never nobody."""
+    if ranks == "all":
+        return Keepers(0)
+    if ranks == "main":
+        return Keepers(0, frozenset((0,)))
+    there = {rank for rank in ranks if isinstance(rank, int) and rank < mine.world} or {mine.world - 1}
+    if ranks != "last" and not there.issuperset(ranks) and mine.rank == min(there):
+        messages.say(
+            f"ranks = {','.join(map(str, ranks))}, and there are {mine.world}: the run is kept by "
+            f"{','.join(map(str, sorted(there)))}"
+        )
+    return Keepers(min(there), frozenset(there))
+
+
+def detect(environ: Mapping[str, str]) -> Ranks:
+    """Rank and world size from torch, jax or MPI where they are set up, otherwise from the environment."""
+    said = _said(environ)
+    rank, world = _from_torch(said.world) or _from_jax() or _from_mpi() or said[:2]
+    local = said.local if said[:2] == (rank, world) else 0
+    return Ranks(rank, world, local, os.uname().nodename)
+
+
+def job_id(environ: Mapping[str, str]) -> str | None:
+    """The scheduler's job, which stays the same when it is restarted; None where nobody says."""
+    for name in _JOBS:
+        if environ.get(name) and environ[name] != "none":  # torchrun says "none" for "not given"
+            return environ[name]
+    return None
+
+
+def launch_id(environ: Mapping[str, str]) -> str | None:
+    """What all processes of one start share and no other start has: the job, its step and its restarts."""
+    job = job_id(environ)
+    starts = (*_STARTS, *_MET) if "TORCHELASTIC_RESTART_COUNT" in environ else _STARTS
+    return job and "-".join((job, *(environ[name] for name in starts if environ.get(name))))
+
+
+def _from_torch(said: int) -> tuple[int, int] | None:
+    """What torch answers: one that claims to be set up may have no group, and not know how many there are."""
+    torch = sys.modules.get("torch.distributed")
+    try:
+        if torch is None or not torch.is_available() or not torch.is_initialized():
+            return None
+        rank = torch.get_rank()
+    except Exception:
+        return None
+    try:
+        return rank, torch.get_world_size()
+    except Exception:
+        return rank, max(said, rank + 1)
+
+
+def _from_jax() -> tuple[int, int] | None:
+    jax = sys.modules.get("jax._src.distributed")
+    if jax is not None and getattr(jax.global_state, "client", None) is not None:
+        return jax.global_state.process_id, jax.global_state.num_processes
+    return None
+
+
+def _from_mpi() -> tuple[int, int] | None:
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.size > 1:
+        return mpi.COMM_WORLD.rank, mpi.COMM_WORLD.size
+    return None
+
+
+def _said(environ: Mapping[str, str]) -> Ranks:
+    for rank, world, local in _VARIABLES:
+        if rank in environ and world in environ:
+            try:
+                return Ranks(int(environ[rank]), int(environ[world]), int(environ.get(local) or 0))
+            except ValueError:
+                continue
+    return Ranks()

@@ -1,0 +1,1 @@
+"""How ranks reach each other: one file per library."""

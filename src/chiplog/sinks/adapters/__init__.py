@@ -1,0 +1,1 @@
+"""Backends in the shapes people already have, each made a sink."""

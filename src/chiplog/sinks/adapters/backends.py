@@ -1,0 +1,371 @@
+"""Backends in the shapes people already have, each made a sink.
+
+What an object is, its methods say; no base class is needed:
+
+- `write(batch)` and `close()`: a sink as it is;
+- `log_scalar(event, value, **kwargs)` and `close()`: a metrics logger, as metrax and Tunix have them;
+- `log(metrics, step, commit)`, `log_config(config)` and `finish()`: a tracker backend, with `TrackerBackend` as a base
+  class that has the optional methods;
+- `write_scalars(step, scalars)` and `close()`: a metric writer of CLU;
+- anything else that can be called with one argument: a function of a batch.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from chiplog.core import messages
+from chiplog.core.errors import BadSetting, Rejected, SinkLost
+from chiplog.core.identity import Identity
+from chiplog.core.protocols import Sink
+from chiplog.core.records import (
+    AnyRecord,
+    Event,
+    File,
+    Histogram,
+    Known,
+    Matrix,
+    Number,
+    Plain,
+    Record,
+    Step,
+    Table,
+    Text,
+)
+from chiplog.core.values.convert import double
+from chiplog.core.values.flatten import flatten
+from chiplog.core.values.text import words
+from chiplog.sinks.adapters.backend_calls import PAUSES, Call, Calls
+from chiplog.sinks.shared.service_metrics import outward
+
+MOST = 10_000  # values that stand for a histogram where a writer wants to bin them itself
+
+
+class TrackerBackend(ABC):
+    """A destination by methods, for those who have one; what it is given has been in the journal before.
+
+    All are called on a thread of the sink's own. One that raises is called again, with the same; if it goes on to raise
+    while others succeed, that one call is skipped and counted. One that raises NotImplementedError does not take that
+    kind of thing. `finish` is called at the end in any case.
+    """
+
+    name: str = ""
+
+    @abstractmethod
+    def log(self, metrics: Mapping[str, Number], step: int | float | None = None, commit: bool = True) -> None:
+        """A row of numbers. Rows come whole, so `commit`, which says that a row is complete, is always true."""
+
+    @abstractmethod
+    def log_config(self, config: Mapping[str, Plain]) -> None: ...
+
+    @abstractmethod
+    def finish(self) -> None: ...
+
+    def log_table(self, key: str, columns: Sequence[str], data: Sequence[Sequence[Plain]]) -> None:  # noqa: B027
+        """Rows that were appended to a table."""
+
+    def log_image(self, key: str, image_path: str, caption: str | None = None) -> None:  # noqa: B027
+        """A picture, as a file of the run's directory."""
+
+    def log_artifacts(self, artifacts: Mapping[str, str]) -> None:  # noqa: B027
+        """Other files of the run's directory, by name."""
+
+    def watch(self, model: Any, **options: Any) -> None:  # noqa: B027
+        """For the training itself to call: `run.sink("name").watch(model)`."""
+
+
+def wrap(thing: Any, identity: Identity) -> Sink:
+    """An object as a sink; fails for one that has none of the shapes."""
+    if isinstance(thing, Wrapper):
+        return thing
+    shape = shape_of(thing)
+    if shape is Sink:
+        if hasattr(thing, "state") and hasattr(thing, "restore"):  # it is brought back before it is tried again
+            sink: Sink = thing
+            return sink
+        return Batches(thing)
+    if shape is not None:
+        return shape(thing, identity)  # type: ignore[no-any-return]
+    if callable(thing) and not isinstance(thing, type):
+        return Function(thing)
+    raise BadSetting(
+        f"{thing!r:.200} is no sink: a sink is a name (sinks='console,csv'), an object with write(batch) and close(), "
+        "with log_scalar(event, value) and close(), with log(metrics, step, commit), log_config(config) and finish(), "
+        "or a function of a batch; or a class or a function without arguments that makes one"
+    )
+
+
+class Wrapper:
+    """What somebody else has made, as a sink: calls that are made once, and skipped when they can never be made."""
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+        self.calls = Calls()
+        self._batch: Sequence[AnyRecord] = ()  # the one in work, which may have grown when it comes again
+        self._taken = 0
+        self._closed = False
+
+    def plan(self, records: Sequence[AnyRecord]) -> Iterator[Call]:
+        """What is to be called for records."""
+        raise NotImplementedError
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        if batch:
+            self.calls.add(self.plan(self._new(batch)))
+            self.calls.make()
+        else:
+            self.idle()
+
+    def write_last(self, batch: Sequence[AnyRecord], until: float) -> bool:
+        """As `write` when the run has ended and all tries have failed: each call once, in the time that is left."""
+        self.calls.add(self.plan(self._new(batch)))
+        return self.calls.make_last(until)
+
+    def left(self, batch: Sequence[AnyRecord]) -> int:
+        """How many calls have not been made: those that are planned, and those for further records of the batch."""
+        self.calls.add(self.plan(self._new(batch)))
+        return len(self.calls)
+
+    def _new(self, batch: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
+        """The records of a batch for which no calls have been planned."""
+        if batch is not self._batch:
+            self._batch, self._taken = batch, 0
+        records, self._taken = batch[self._taken :], len(batch)
+        return records
+
+    def idle(self) -> None:
+        """Nothing new has come for a moment."""
+
+    def end(self) -> None:
+        self.native.close()
+
+    def close(self) -> None:
+        """Ends it once; a backend that failed while it ended is not ended again."""
+        if self._closed:
+            raise SinkLost("it did not close")
+        self._closed = True
+        try:
+            self.end()
+        except BaseException as error:
+            raise SinkLost(f"it did not close: {words(error)}") from error
+
+
+class Batches(Wrapper):
+    """An object with `write` as a sink: one record at a time when it does not take all of them."""
+
+    def __init__(self, native: Any) -> None:
+        super().__init__(native)
+        self._write: Callable[[Sequence[AnyRecord]], object] = getattr(native, "write", native)
+
+    def plan(self, records: Sequence[AnyRecord]) -> Iterator[Call]:
+        return (Call(partial(self._write, [record])) for record in records)
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        if not batch or self.calls or not self._give(batch):
+            super().write(batch)
+
+    def idle(self) -> None:
+        self._write([])
+
+    def _give(self, batch: Sequence[AnyRecord]) -> bool:
+        """All at once; whether that was possible."""
+        why = ""
+        for pause in (0.0, *PAUSES):
+            time.sleep(pause)
+            try:
+                self._write(batch)
+            except SinkLost:
+                raise
+            except Rejected:
+                return False
+            except BaseException as error:  # SystemExit too: it is the backend's affair
+                self.calls.errors += 1
+                why = words(error)
+            else:
+                self.calls.retried = self.calls.retried or why
+                return True
+        return False
+
+
+class Function(Batches):
+    """A function as a sink: called with every batch that is not empty."""
+
+    def idle(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+class Methods(Wrapper):
+    """Records as calls of methods."""
+
+    def __init__(self, native: Any, identity: Identity) -> None:
+        super().__init__(native)
+        self._dir = identity.dir
+        self._step: int | float | None = None  # the newest
+
+    def calls_for(self, record: Known) -> Iterator[Call]:
+        """What is to be called for a record."""
+        raise NotImplementedError
+
+    def plan(self, records: Sequence[AnyRecord]) -> Iterator[Call]:
+        for record in records:
+            if isinstance(record, Record):
+                if isinstance(record, Step) and _is_finite(record.step):
+                    self._step = record.step
+                yield from self.calls_for(record)
+
+    def _at(self, record: Known) -> int | float | None:
+        """The step of a record; where it has none, the newest."""
+        step = getattr(record, "step", None)  # of spans there are many
+        return step if isinstance(step, (int, float)) and _is_finite(step) else self._step
+
+    def _path(self, record: File) -> str:
+        return str(self._dir / record.path)
+
+
+class Scalars(Methods):
+    """One call per number: `log_scalar(name, value, step=step)`; where a backend `takes_arrays`, one per matrix too."""
+
+    def calls_for(self, record: Known) -> Iterator[Call]:
+        step = self._at(record)
+        at = {} if step is None else {"step": step}
+        if isinstance(record, Matrix):
+            if getattr(self.native, "takes_arrays", False):
+                yield Call(partial(self.native.log_scalar, record.name, _array(record), **at))
+            return
+        for name, value in _numbers(record).items():
+            yield Call(partial(self.native.log_scalar, name, value, **at))
+
+
+class TrackerAdapter(Methods):
+    """One call a row, and one for a config, a table, a picture or another file."""
+
+    def calls_for(self, record: Known) -> Iterator[Call]:
+        backend = self.native
+        if isinstance(record, Event) and record.name == "config":
+            yield Call(partial(backend.log_config, record.data), numbers=False)
+        elif isinstance(record, Table) and hasattr(backend, "log_table"):
+            columns = list(dict.fromkeys(column for row in record.rows for column in row))
+            data = [[row.get(one) for one in columns] for row in record.rows]
+            yield Call(partial(backend.log_table, record.name, columns, data), numbers=False)
+        elif isinstance(record, File) and record.media.startswith("image/"):
+            if hasattr(backend, "log_image"):
+                picture = partial(backend.log_image, record.name, self._path(record), caption=record.caption or None)
+                yield Call(picture, numbers=False)
+        elif isinstance(record, File) and hasattr(backend, "log_artifacts"):
+            yield Call(partial(backend.log_artifacts, {record.name: self._path(record)}), numbers=False)
+        elif row := _numbers(record):
+            step = getattr(record, "step", None)
+            yield Call(partial(backend.log, row, step=step if step is None or _is_finite(step) else None, commit=True))
+
+    def end(self) -> None:
+        self.native.finish()
+
+
+class WriterAdapter(Methods):
+    """A metric writer of CLU: scalars, texts, histograms, pictures and, once, the config."""
+
+    _configured = False
+
+    def calls_for(self, record: Known) -> Iterator[Call]:
+        writer, step = self.native, self._at(record) or 0
+        if isinstance(record, Event) and record.name == "config":
+            if record.data:
+                yield Call(partial(self._configure, record.data), numbers=False)
+        elif isinstance(record, Text):
+            yield Call(partial(writer.write_texts, step, {record.name: record.text}), numbers=False)
+        elif isinstance(record, Histogram):
+            buckets = {record.name: len(record.counts)}
+            yield Call(partial(writer.write_histograms, step, {record.name: _values(record)}, buckets), numbers=False)
+        elif isinstance(record, Matrix) and hasattr(writer, "write_histograms"):
+            yield Call(partial(writer.write_histograms, step, {record.name: _array(record)}), numbers=False)
+        elif isinstance(record, File) and record.media.startswith("image/"):
+            yield Call(partial(self._picture, record, step), numbers=False)
+        elif row := _numbers(record):
+            yield Call(partial(writer.write_scalars, step, row))
+
+    def idle(self) -> None:
+        if callable(flush := getattr(self.native, "flush", None)):
+            flush()
+
+    def _configure(self, config: Mapping[str, Plain]) -> None:
+        if not self._configured:  # a writer takes it once
+            self.native.write_hparams(_flat(config))
+            self._configured = True
+
+    def _picture(self, record: File, step: int | float) -> None:
+        try:
+            import numpy
+            from PIL import Image
+        except ImportError as error:
+            messages.once(
+                f"picture {id(self)}",
+                f"pictures are left out for {type(self.native).__name__}: it wants pixels, and {error.name!r} is "
+                "not installed",
+            )
+            return
+        with Image.open(self._path(record)) as image:
+            self.native.write_images(step, {record.name: numpy.asarray(image.convert("RGB"))})
+
+
+def shape_of(thing: Any) -> Any:
+    """What an object is by its methods; None for one that is nothing of it, and for a class."""
+    if isinstance(thing, type):
+        return None
+    if isinstance(thing, TrackerBackend):
+        return TrackerAdapter
+    for shape, methods in (
+        (Sink, ("write", "close")),
+        (TrackerAdapter, ("log", "log_config", "finish")),
+        (Scalars, ("log_scalar", "close")),
+        (WriterAdapter, ("write_scalars", "close")),
+    ):
+        if all(callable(getattr(thing, method, None)) for method in methods):
+            return shape
+    return None
+
+
+def _numbers(record: Known) -> dict[str, Number]:
+    """The numbers of a record; an integer of more than 64 bits as a float, or an infinity."""
+    return {name: value if _is_short(value) else double(value) for name, value in outward(record).items()}
+
+
+def _is_short(value: Number) -> bool:
+    return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
+
+
+def _is_finite(step: int | float) -> bool:
+    return step - step == 0
+
+
+def _flat(config: Mapping[str, Plain]) -> dict[str, Any]:
+    """A config with dots, and values as writers of hyperparameters take them."""
+    return {
+        name: value if isinstance(value, (bool, int, float, str)) else str(value)
+        for name, value in flatten(config, ".")
+        if not isinstance(value, Mapping)  # an empty one
+    }
+
+
+def _values(record: Histogram) -> Any:
+    """Values that have about this histogram: the middles of its bins, as often as they were counted."""
+    import numpy  # CLU has it
+
+    edges = numpy.asarray([float(edge) for edge in record.edges])
+    counts = numpy.asarray(record.counts, dtype=float)
+    scale = min(1.0, MOST / max(1.0, counts.sum()))
+    return numpy.repeat((edges[:-1] + edges[1:]) / 2, numpy.ceil(counts * scale).astype(int))
+
+
+def _array(record: Matrix) -> Any:
+    """A matrix as an array; one of a single row as a vector."""
+    import numpy  # whoever logs arrays has it
+
+    rows = [[float(value) for value in row] for row in record.values]
+    return numpy.asarray(rows[0] if len(rows) == 1 else rows)

@@ -1,0 +1,1 @@
+"""The console: one line per step for the person who watches."""

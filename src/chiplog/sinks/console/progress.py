@@ -1,0 +1,182 @@
+"""The course of a run: what the rows so far say about the newest one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from math import inf, isfinite
+
+from chiplog.core.records import Plain
+from chiplog.sinks.console.layout import Cell, Cells, Layout
+from chiplog.sinks.shared.rows import Row
+
+TOTALS = ("total_steps", "max_steps", "num_steps", "steps", "max_iters")  # what configs call it
+PAST = 100  # gradient norms that make the mean
+SPIKE = 5.0  # times that mean
+PACE = 64  # rows over which the speed is taken
+
+
+class Progress:
+    """Trend, spikes, speed, share, time left and gap, worked out row by row."""
+
+    def __init__(self, layout: Layout, config: Mapping[str, Plain]) -> None:
+        self.total: int | float | None = None
+        self.steps = 0
+        self.newest: Cells = {}  # facts of the newest row
+        self._layout = layout
+        self._planned = False
+        self._from_zero = False
+        self._highest: int | float | None = None
+        self._last: tuple[int | float | None, int] | None = None
+        self._losses: deque[float] = deque(maxlen=layout.recent)
+        self._norms: deque[float] = deque(maxlen=PAST)
+        self._marks: deque[tuple[int | float, int]] = deque(maxlen=PACE)
+        self._trained = (0.0, 0)  # sum and count of the losses since the last eval
+        self._budget: tuple[float, int] | None = None  # tokens to train with, and since when
+        self._spent = 0.0
+        self._phase = ""
+        self.configure(config)
+
+    def configure(self, config: Mapping[str, Plain]) -> None:
+        """Take the number of steps from a config, unless it was planned."""
+        if not self._planned:
+            found = (config[name] for name in TOTALS if _is_total(config.get(name)))
+            self.total = next(found, self.total)
+
+    def plan(self, data: Mapping[str, Plain], time: int = 0) -> None:
+        """Take how many steps, or tokens, there will be."""
+        if _is_total(data.get("steps")):
+            self.total, self._planned = data["steps"], True
+        if _is_total(data.get("tokens")):
+            self._budget, self._spent = (data["tokens"], time), 0.0
+
+    def enter(self, data: Mapping[str, Plain]) -> None:
+        """Another phase of training; an empty one is none."""
+        self._phase = str(data.get("phase") or "")
+
+    def restart(self) -> None:
+        """Another attempt: its speed has nothing to do with the time before."""
+        self._marks.clear()
+        self._last = self._highest = None
+
+    def step(self, row: Row) -> dict[str, Cell]:
+        """The facts about a new row of training."""
+        step, metrics, layout = row.step, row.metrics, self._layout
+        facts: dict[str, Cell] = {}
+        if step is not None:
+            facts["@step"] = step
+        self._count(step)
+        took = self._took(row, facts)
+        if step is not None and self.total:
+            self._progress(step, took, facts)
+        if (loss := _pick(metrics, layout.loss)) is not None:
+            facts["@trend"] = self._trend(loss)
+        if (norm := _pick(metrics, layout.norm)) is not None:
+            facts["@spike"] = self._spike(norm)
+        if (epoch := _pick(metrics, layout.epoch)) is not None and isfinite(epoch):
+            facts["@share"] = 100 * (epoch % 1.0)
+        if self._budget is not None:
+            self._count_tokens(row, facts)
+        if self._phase:
+            facts["@phase"] = self._phase
+        self.newest = facts
+        return facts
+
+    def eval(self, metrics: Cells) -> dict[str, Cell]:
+        """The facts about an eval: how far its loss is from that of training since the last one."""
+        total, count = self._trained
+        self._trained = (0.0, 0)
+        loss = _pick(metrics, ("loss",))
+        if loss is None or not count:
+            return {"@gap": self._layout.no_gap} if self._layout.no_gap else {}
+        return {"@gap": loss - total / count}
+
+    def _count(self, step: int | float | None) -> None:
+        """Count the steps up to this one, also those that had no row; a row of an older step does not count."""
+        highest = self._highest
+        if step is None or highest is None or not step <= highest:  # NaN too
+            whole = isinstance(step, int) and isinstance(highest, int)
+            self.steps += step - highest if whole else 1  # type: ignore[operator, assignment]
+            self._highest = step
+        self._from_zero = self._from_zero or step == 0
+
+    def _took(self, row: Row, facts: dict[str, Cell]) -> float | None:
+        """Seconds a step takes, as logged or by the clock; with it the tokens in a second."""
+        step, time, metrics = row
+        last = self._last
+        if last is None or last[0] != step:  # from the first row of a step to the first of the next
+            self._last = (step, time)
+        took = _pick(metrics, self._layout.step_time)
+        ahead = 0.0
+        if step is not None and last is not None and last[0] is not None and time > last[1]:
+            ahead = step - last[0]
+        if took is None and ahead > 0:
+            took = facts["@step_time_sec"] = (time - last[1]) / 1e9 / ahead  # type: ignore[index]
+            if ahead != 1:  # the tokens of one step, or of all since the last row? nobody knows
+                return took
+        tokens = _pick(metrics, self._layout.tokens)
+        if tokens is not None and took is not None and took > 0:
+            facts["@tokens_per_sec"] = tokens / took
+        return took
+
+    def _progress(self, step: int | float, took: float | None, facts: dict[str, Cell]) -> None:
+        assert self.total is not None and self._last is not None
+        done = min(max(step + self._from_zero, 0), self.total)
+        facts["@share"] = 100 * done / self.total
+        marks = self._marks
+        if marks and step < marks[-1][0]:
+            marks.clear()
+        if not marks or step != marks[-1][0]:
+            marks.append((step, self._last[1]))
+        (first, began), (newest, now) = marks[0], marks[-1]
+        if newest > first and now > began:
+            took = (now - began) / 1e9 / (newest - first)
+        if took is not None and done < self.total:
+            facts["@eta"] = took * (self.total - done)
+
+    def _count_tokens(self, row: Row, facts: dict[str, Cell]) -> None:
+        """The time left by the tokens that are left, at the speed since the plan was made."""
+        assert self._budget is not None
+        total, began = self._budget
+        tokens = _pick(row.metrics, self._layout.tokens)
+        if tokens is not None and isfinite(tokens):
+            self._spent += tokens
+        if self._spent > 0 and row.time > began:
+            facts["@eta"] = max(0.0, total - self._spent) * (row.time - began) / 1e9 / self._spent
+
+    def _trend(self, loss: float) -> int:
+        """Whether a loss is below or above the mean of the last ones."""
+        if not isfinite(loss):
+            return 0
+        total, count = self._trained
+        self._trained = (total + loss, count + 1)
+        losses = self._losses
+        mean = sum(losses) / len(losses) if losses else loss
+        losses.append(loss)
+        return (loss > mean) - (loss < mean)
+
+    def _spike(self, norm: float) -> int:
+        """Whether a norm is far above the mean of the finite ones before it, or no number at all."""
+        norms = self._norms
+        warm = len(norms) >= self._layout.warm_up
+        mean = sum(norms) / len(norms) if norms and warm else inf
+        if not isfinite(norm):
+            return int(self._layout.warm_up <= 1 or norm > mean * SPIKE)
+        norms.append(norm)
+        return int(0 < mean * SPIKE < norm)
+
+
+def _pick(metrics: Cells, names: tuple[str, ...]) -> float | None:
+    """The first of these that is a number."""
+    for name in names:
+        value = metrics.get(name)
+        if value is not None and not isinstance(value, (str, bool)):
+            try:
+                return float(value)
+            except OverflowError:
+                return inf
+    return None
+
+
+def _is_total(value: Plain) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e300

@@ -1,0 +1,228 @@
+"""The console: one line a step for the person who watches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from chiplog.core import display, messages
+from chiplog.core.display import LEVELS, cut, paint, time_left
+from chiplog.core.identity import Identity
+from chiplog.core.records import Alert, AnyRecord, Attempt, Eval, Event, Finish, Plain, Step
+from chiplog.core.values.text import Aside, words
+from chiplog.sinks.console import layout as layouts
+from chiplog.sinks.console.layout import Cell, ConsoleLine, Layout, LayoutColumn
+from chiplog.sinks.console.progress import Progress
+from chiplog.sinks.shared.rows import Row, Rows
+
+RATE = 20.0  # step lines in a second
+SECOND = 1_000_000_000  # ns
+WIDTH = 120  # where there is no terminal to ask
+LONGEST = 500  # characters of an alert
+BAR = 30  # characters
+
+_DATASET = layouts.DEFAULT._replace(quiet=frozenset(), before_rest=" ")
+
+
+def open_sink(identity: Identity, environ: Mapping[str, str]) -> Console:
+    return Console(sys.stdout, environ=environ, config=identity.config, place=str(identity.dir))
+
+
+class Console:
+    """Writes a run to a text stream as it goes: steps, evals, alerts, and a progress bar on a terminal.
+
+    At most `rate` step lines a second by the run's own clock (None: all of them); how many were left out is said in
+    the next one. Colour and the bar need a terminal; `NO_COLOR` in `environ` switches colour off. A stream that does
+    not take the text is nobody's problem.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None,
+        *,
+        environ: Mapping[str, str],
+        width: int | None = None,
+        layout: Layout = layouts.DEFAULT,
+        rate: float | None = RATE,
+        config: Mapping[str, Plain] | None = None,
+        place: str = "",
+    ) -> None:
+        self._stream = stream
+        self._terminal = display.is_terminal(stream, environ)
+        self._colour = display.has_colour(stream, environ)
+        self._encoding = getattr(stream, "encoding", None) or "utf-8"
+        self._environ = {"COLUMNS": environ.get("COLUMNS", ""), "LINES": "1"}  # only the width is asked for
+        self._fixed_width = width
+        self._place = place
+        self._course = Progress(layout, config or {})
+        self._rows = Rows(joined=not layout.only)
+        self._layout, self._timing = layout, layout.timing
+        self._step_line = ConsoleLine(layout.steps, layout)
+        self._eval_line = ConsoleLine(layout.evals, layout)
+        self._dataset_line = ConsoleLine((LayoutColumn("-- dataset ", before=""),), _DATASET)
+        self._pause = int(1e9 / rate) if rate else 0  # between lines, on average
+        self._due = 0
+        self._hidden = 0
+        self._latest: tuple[Row, dict[str, Cell]] | None = None  # not shown
+        self._began, self._now = 0, 0
+        self._end = ""
+        self._bar = ""
+        self._closed = False
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        lines: list[str] = []
+        width = self._width()
+        for record in batch:
+            if isinstance(record, Step):
+                if record.across and not self._rows.holds(record.step):
+                    continue  # statistics across ranks join the line of their step, or come too late for it
+                for row in self._rows.feed(record):
+                    self._step(row, lines, width)
+            else:
+                self._other(record, lines, width)
+        if batch:
+            self._now = batch[-1].time
+            self._began = self._began or batch[0].time
+        else:
+            self._catch_up(lines, width)
+        self._print(lines, self._progress(width))
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        lines: list[str] = []
+        self._catch_up(lines, self._width())
+        if (self._course.steps or self._place) and not self._layout.only:
+            lines.append(self._last_line())
+        self._print(lines, "")
+
+    def _other(self, record: AnyRecord, lines: list[str], width: int) -> None:
+        if isinstance(record, Eval):
+            if record.across:
+                return
+            self._catch_up(lines, width)
+            metrics = {name.removeprefix("eval/"): value for name, value in record.metrics.items()}
+            facts = self._course.eval(metrics)
+            before, behind = self._layout.around_evals if self._colour else ("", "")
+            lines.append(before + self._eval_line.put(metrics, facts, width=width, colour=self._colour) + behind)
+        elif isinstance(record, Alert):
+            if self._layout.alerts:
+                self._catch_up(lines, width)
+                lines.append(self._alert(record))
+        elif isinstance(record, Event):
+            if record.name == "plan":
+                self._course.plan(record.data, record.time)
+            elif record.name == "phase":
+                self._course.enter(record.data)
+            elif record.name == "config":
+                self._course.configure(record.data)
+            elif record.name in self._layout.blocks:
+                self._catch_up(lines, width)
+                lines += self._block(record)
+            elif record.name == "dataset" and not self._layout.only:
+                data = {name: value for name, value in record.data.items() if isinstance(value, (int, float, str))}
+                lines.append(self._dataset_line.put(data, {}, width=width))
+        elif isinstance(record, Attempt):
+            self._drain(lines, width)
+            self._course.restart()
+        elif isinstance(record, Finish):
+            self._end = f"{record.state}: {record.reason}" if record.reason else record.state
+
+    def _step(self, row: Row, lines: list[str], width: int) -> None:
+        more = self._course.newest.get("@step") == row.step
+        facts = self._course.step(row)
+        if more and self._timing.issuperset(row.metrics):
+            return  # the end of a step that was shown, or counted, before it ended
+        if self._layout.only and not (self._layout.steps and any(name in row.metrics for name in self._layout.loss)):
+            return
+        if self._may_show(row.time):
+            self._show(row, facts, lines, width)
+        else:
+            self._hidden += 1
+            self._latest = row, facts
+
+    def _show(self, row: Row, facts: dict[str, Cell], lines: list[str], width: int) -> None:
+        if self._hidden:
+            facts["@hidden"] = self._hidden
+            self._hidden = 0
+        self._latest = None
+        lines.append(self._step_line.put(row.metrics, facts, width=width, colour=self._colour))
+
+    def _may_show(self, time: int) -> bool:
+        """Whether one more line is within the rate; a second's worth may come at once."""
+        ahead = self._due - time
+        if ahead > max(SECOND, self._pause):  # the clock went back
+            ahead = 0
+        if ahead > max(SECOND - self._pause, 0):
+            return False
+        self._due = time + max(ahead, 0) + self._pause
+        return True
+
+    def _drain(self, lines: list[str], width: int) -> None:
+        for row in self._rows.drain():
+            self._step(row, lines, width)
+
+    def _catch_up(self, lines: list[str], width: int) -> None:
+        """Show where the run is, also if that step was left out."""
+        self._drain(lines, width)
+        if self._latest is not None:
+            self._hidden -= 1
+            self._show(*self._latest, lines, width)
+
+    def _block(self, record: Event) -> list[str]:
+        """The lines of an event; one with data of another shape has none, and that is said once."""
+        try:
+            return [messages.clean(line) for line in self._layout.blocks[record.name](record.data, record.step)]
+        except Exception as error:
+            messages.once(f"block {record.name}", f"the console cannot show an event {record.name!r}: {words(error)}")
+            return []
+
+    def _alert(self, alert: Alert) -> str:
+        words = alert.title if not alert.text else f"{alert.title} - {alert.text}"
+        step = "" if alert.step is None else f"step {display.compact(alert.step)}"
+        where = f" ({step})" if step and step not in words else ""
+        level = messages.clean(alert.level)
+        head = f"!! {level:<5}"
+        style = LEVELS.get(level, "") if self._colour else ""
+        return f"{paint(head, style)} {cut(messages.clean(words), LONGEST)}{where}"
+
+    def _last_line(self) -> str:
+        steps, took = self._course.steps, (self._now - self._began) / 1e9
+        words = [f"== {steps:,} step{'s' * (steps != 1)} in {time_left(took)}", cut(messages.clean(self._end), LONGEST)]
+        return " | ".join(word for word in (*words, messages.clean(self._place)) if word)
+
+    def _progress(self, width: int) -> str:
+        """The bar, on a terminal and once the total is known."""
+        if not self._terminal or self._closed or self._layout.only or not self._course.total or not self._course.steps:
+            return ""
+        facts = self._course.newest
+        share = facts.get("@share")
+        if share is None or isinstance(share, str):
+            return self._bar
+        full, empty = ("━", "─") if "utf" in self._encoding.lower() else ("#", "-")
+        done = int(BAR * share / 100)
+        bar = f"{full * done}{empty * (BAR - done)} {share:5.1f}%"
+        if "@eta" in facts:
+            bar += f" eta {time_left(facts['@eta'])}"
+        return cut(bar, width - 1)
+
+    def _print(self, lines: list[str], bar: str) -> None:
+        """Everything with one write, the bar last; it is wiped before other lines come."""
+        if self._stream is None or not (lines or bar != self._bar):
+            return
+        wipe = f"\r{' ' * len(self._bar)}\r" if self._bar else ""
+        text = wipe + "".join(line + "\n" for line in lines) + bar
+        try:
+            self._stream.write(Aside(text.encode(self._encoding, "backslashreplace").decode(self._encoding)))
+            self._stream.flush()
+        except (OSError, ValueError, LookupError) as error:
+            messages.once("console", f"the console takes no more text ({error}); the run goes on")
+        self._bar = bar
+
+    def _width(self) -> int:
+        if self._fixed_width is not None:
+            return self._fixed_width
+        terminal = self._stream if self._terminal else None
+        return display.terminal_size(terminal, self._environ, (WIDTH, 1))[0]

@@ -1,0 +1,208 @@
+"""CSV files: the metrics as one table, each logged table as another, and the config beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from chiplog.core import records
+from chiplog.core.engine.attachments import file_mode, make_place
+from chiplog.core.identity import Identity
+from chiplog.core.records import AnyRecord, Event, Plain, Table
+from chiplog.core.values import convert
+from chiplog.sinks.csv.table import GrowingTable, cell, keep_aside
+from chiplog.sinks.shared.rows import Row, Rows
+from chiplog.sinks.shared.update_rows import Update, Updates
+from chiplog.store.runs.manifest import write_whole
+
+METRICS = "metrics"
+CONFIG = "config.json"
+LEADS = ("step", "time")
+LONGEST_NAME = 100  # characters of a file name
+
+
+def open_sink(identity: Identity, environ: Mapping[str, str]) -> Csv:  # noqa: ARG001
+    return Csv(identity.files, config=identity.config)
+
+
+class Csv:
+    """`metrics.csv`, `config.json`, and `<name>.csv` for each table, in one directory.
+
+    `rows` makes rows of records; without it they are joined by step. Files that are there already are kept under
+    other names, before the first state is taken, unless `restore` says that they are ours; an empty state stands for
+    nothing written yet. `table_steps=False` gives a table no column but its own.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        config: Mapping[str, Plain] | None = None,
+        rows: Rows | Updates | None = None,
+        table_steps: bool = True,
+    ) -> None:
+        self.directory = Path(directory)
+        self.metrics = GrowingTable(self.directory / f"{METRICS}.csv", LEADS)
+        self.tables: dict[str, GrowingTable] = {}
+        self._rows = Rows() if rows is None else rows
+        self._table_steps = table_steps
+        self._first_config = _strict(convert.plain(config or {}))
+        self._config = self._first_config
+        self._config_written: dict[str, Plain] | None = None
+        self._begun = False  # or restored: the files are ours, except for those of `_found`
+        self._found: set[str] = set()  # sheets of somebody else, which a table of ours may be called like
+        self._behind: Mapping[str, Plain] | None = None  # a state that is still to be restored
+        self._second, self._date = 0, ""
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        self._begin()
+        rows: list[Row | Update] = []
+        tables: dict[str, list[tuple[bytes, Mapping[str, Plain]]]] = {}
+        for record in batch:
+            if isinstance(record, Table):
+                step = {} if record.step is None or not self._table_steps else {"step": record.step}
+                tables.setdefault(record.name, []).extend((b"", {**step, **row}) for row in record.rows)
+            elif isinstance(record, Event) and record.name == "config":
+                self._config = {**self._config, **_strict(record.data)}
+            else:
+                rows += self._rows.feed(record)
+        if not batch and isinstance(self._rows, Rows):  # an update is whole, or waits for a device
+            rows += self._rows.drain()
+        self._add(rows)
+        for name, cells in tables.items():
+            if cells:
+                sheet = self._table(name)
+                sheet.add(cells)
+                sheet.close()  # there may be more tables than descriptors
+        if self._config is not self._config_written:
+            self._write_config()
+
+    def close(self) -> None:
+        self.write(())
+        self._add(self._rows.drain())
+        self.metrics.close()
+
+    def state(self) -> dict[str, Plain]:
+        self._begin()
+        tables = {name: {"file": sheet.path.name, **sheet.state()} for name, sheet in self.tables.items()}
+        return {
+            "metrics": self.metrics.state(),
+            "tables": tables,
+            "held": self._rows.save(),
+            "config": self._config_written,
+            **({"found": sorted(self._found)} if self._found else {}),
+        }
+
+    def restore(self, state: Mapping[str, Plain]) -> None:
+        """Bring all files back to what they were when `state` was taken.
+
+        Where that fails it is tried again before the next write. A table that another process began after that is
+        emptied when it comes again.
+        """
+        self._behind = state
+        self._go_back()
+
+    def _begin(self) -> None:
+        """Come back to a state, or keep what another run has left here under other names."""
+        if self._behind is not None:
+            self._go_back()
+        elif not self._begun:
+            self._found = {path.stem.casefold() for path in self.directory.glob("*.csv")}
+            self.metrics.keep_other()
+            keep_aside(self.directory / CONFIG)
+            self._begun = True
+
+    def _go_back(self) -> None:
+        state = self._behind or {}
+        self._begun = True
+        self._found = set(state.get("found", ()))
+        self.metrics.restore(state.get("metrics", {}))
+        kept = state.get("tables", {})
+        for name in self.tables.keys() - kept.keys():
+            self.tables.pop(name).remove()
+        for name, table in kept.items():
+            if name not in self.tables:
+                self.tables[name] = GrowingTable(self.directory / table["file"])
+            self.tables[name].restore(table)
+            self.tables[name].close()
+        self._rows.load(state.get("held"))
+        config = state.get("config")
+        if config is None:
+            self._config, self._config_written = self._first_config, None
+            (self.directory / CONFIG).unlink(missing_ok=True)
+        else:
+            self._config = config
+            self._write_config()
+        self._behind = None
+
+    def _add(self, rows: Sequence[Row | Update]) -> None:
+        if rows:
+            self.metrics.add([(self._lead(row), _cells(row)) for row in rows])
+
+    def _table(self, name: str) -> GrowingTable:
+        sheet = self.tables.get(name)
+        if sheet is None:
+            taken = {METRICS, *(other.path.stem.casefold() for other in self.tables.values())}
+            stem = _filename(name, taken)
+            # All tables of ours are known: another file is what a killed writer left, or was found here.
+            sheet = self.tables[name] = GrowingTable(
+                self.directory / f"{stem}.csv", ours=stem.casefold() not in self._found
+            )
+        return sheet
+
+    def _write_config(self) -> None:
+        make_place(self.directory)
+        text = msgspec.json.format(msgspec.json.encode(self._config), indent=2)
+        write_whole(self.directory / CONFIG, text + b"\n", file_mode(self.directory / CONFIG))
+        self._config_written = self._config
+
+    def _lead(self, row: Row | Update) -> bytes:
+        step = b"%d" % row.step if type(row.step) is int else cell(row.step)
+        return b"%b,%b" % (step, self._time(row.time))
+
+    def _time(self, time: int) -> bytes:
+        """ISO 8601 in UTC with microseconds; the nanoseconds themselves where no calendar reaches."""
+        second, rest = divmod(time, 1_000_000_000)
+        if second != self._second or not self._date:
+            try:
+                self._date = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            except (ValueError, OverflowError, OSError):
+                return b"%d" % time
+            self._second = second
+        return f"{self._date}.{rest // 1000:06d}Z".encode()
+
+
+def _cells(row: Row | Update) -> Mapping[str, Plain]:
+    """The cells of a row. A metric called as a column that every row has gets no second one of that name: it is left
+    out where it says the same, and otherwise called `step/value`."""
+    metrics = row.metrics
+    if not any(name in metrics for name in LEADS):
+        return metrics
+    cells: dict[str, Plain] = {}
+    for name, value in metrics.items():
+        if name != "step" or value != row.step:
+            column = name
+            while column in LEADS or (column != name and column in metrics):
+                column += "/value"
+            cells[column] = value
+    return cells
+
+
+def _strict(config: Mapping[str, Plain]) -> dict[str, Plain]:
+    """A config as JSON can say it, with non-finite numbers as text."""
+    data: dict[str, Plain] = records.fields(Event(0, 0, "config", dict(config))).get("data", {})
+    return data
+
+
+def _filename(name: str, taken: set[str]) -> str:
+    """A table's name as a file name that is safe and free."""
+    safe = "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in name)
+    safe = safe.strip(".-")[:LONGEST_NAME] or "table"
+    free, number = safe, 1
+    while free.casefold() in taken:
+        number += 1
+        free = f"{safe}-{number}"
+    return free

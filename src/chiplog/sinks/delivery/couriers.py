@@ -1,0 +1,74 @@
+"""The delivery of a run: a courier for every sink, waited for and ended together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from chiplog.core import messages
+from chiplog.core.engine.shutdown import SinkDelivery
+from chiplog.core.protocols import Sink
+from chiplog.sinks.adapters.factories import Natives
+from chiplog.sinks.delivery.courier import Courier
+from chiplog.sinks.delivery.cursor import enrol
+from chiplog.sinks.delivery.lease import Lease
+from chiplog.store import layout
+
+GRACE = 5.0  # s, at most, for a backend to end the call that is under way and to close
+
+
+def settled(run: Path, besides: Container[str], patience: float = 10.0) -> None:
+    """Wait until the sinks that keep files of a run are done with them, but for those named, and not for ever."""
+    deadline = time.monotonic() + patience
+    paths = [path for path in (run / layout.CURSORS).glob("*.lease") if path.stem not in besides]
+    while time.monotonic() < deadline and not all(Lease(path).free() for path in paths):
+        time.sleep(0.05)
+
+
+def deliver(
+    run: Path,
+    segment: layout.Segment,
+    sinks: Mapping[str, Sink],
+    services: Mapping[str, Mapping[str, Any]] | None = None,
+) -> SinkDelivery:
+    """Start a courier for every sink; those that are services are noted with their options, for a later process."""
+    for name, options in (services or {}).items():
+        try:
+            enrol(run, name, options)
+        except (OSError, TypeError) as error:  # a full disk, or an option that only this process has
+            messages.say(f"`chiplog sync` will not know of sink {name!r}: {error}")
+    couriers = [Courier(name, sink, run, segment) for name, sink in sinks.items()]
+    for courier in couriers:
+        courier.announces = True
+        courier.start()
+    return SinkDelivery(
+        Natives(sinks),
+        lambda: {courier.name: courier.health() for courier in couriers},
+        lambda timeout: _close(couriers, timeout),
+        settle=lambda timeout, *names: _settle([one for one in couriers if one.name in names or not names], timeout),
+    )
+
+
+def _settle(couriers: Sequence[Courier], timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while not all(courier.caught_up() for courier in couriers):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def _close(couriers: Sequence[Courier], timeout: float) -> dict[str, str]:
+    """End all; what is undelivered, by sink. The last part of the time is for closing backends that are too slow."""
+    deadline = time.monotonic() + timeout
+    for courier in couriers:
+        courier.close(timeout)
+    grace = min(GRACE, timeout / 6)
+    for courier in couriers:
+        courier.wait(deadline - grace - time.monotonic())
+    for courier in couriers:
+        courier.stop()
+    left = {courier.name: courier.join(deadline - time.monotonic()) for courier in couriers}
+    return {name: what for name, what in left.items() if what is not None}

@@ -1,0 +1,262 @@
+"""The relay: one process beside the training that brings its journal to the services.
+
+So the training imports no package of theirs, shares no interpreter with them and never waits for one at its end; and
+when it is killed alone, its last records still arrive. The relay is told by a pipe that the run has ended, and sees by
+itself when the training is gone. What it says goes to a log in the run's directory, how it is doing to a small file
+beside it, which `run.health()` reads.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chiplog.core import messages
+from chiplog.core.background import subprocesses
+from chiplog.core.engine.attachments import make_dir
+from chiplog.core.engine.shutdown import SinkDelivery
+from chiplog.sinks import registry
+from chiplog.sinks.delivery.courier import say_failing
+from chiplog.sinks.delivery.cursor import enrol
+from chiplog.sinks.delivery.run_address import announce
+from chiplog.sinks.delivery.sync import Health, Sync
+from chiplog.store import layout
+from chiplog.store.journal.tail import stream_key
+from chiplog.store.layout import Segment
+from chiplog.store.runs import liveness
+from chiplog.store.runs.manifest import write_whole
+
+PATIENCE = 600.0  # s of failures after the run has ended
+TEND = 2.0  # s between the training's looks at its relay
+REVIVE = 60.0  # s between two starts of a relay that dies
+STATUS = 0.5  # s between writes of how it is doing
+
+
+class Orders(msgspec.Struct):
+    """What a relay is to do; in a file of 0600 that it deletes when it has read it, since options may hold secrets."""
+
+    run: str
+    stream: str
+    pid: int
+    born: int
+    services: dict[str, dict[str, Any]]
+
+
+class Status(msgspec.Struct):
+    """How a relay is doing."""
+
+    pid: int = 0
+    over: bool = False
+    services: dict[str, dict[str, Any]] = {}
+    missing: dict[str, str] = {}
+
+
+class Relay:
+    """The relay as the training process sees it."""
+
+    def __init__(
+        self, run: Path, segment: Segment, services: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]
+    ) -> None:
+        self.services = list(services)
+        self._run, self._environ = run, _seen_from_anywhere(environ)
+        stream = stream_key(segment)
+        self._orders = Orders(
+            str(run), stream, os.getpid(), liveness.born(os.getpid()), {k: dict(v) for k, v in services.items()}
+        )
+        self._base = run / layout.RELAY / stream
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self._failing: set[str] = set()
+        self._start()
+
+    def beside(self, post: SinkDelivery | None) -> SinkDelivery:
+        """The delivery of the run: its sinks here, and ours."""
+        here = post or SinkDelivery({}, dict, lambda _: {})
+
+        def close(timeout: float) -> dict[str, str]:
+            deadline = time.monotonic() + timeout
+            self.end()
+            undelivered = here.close(timeout)
+            return undelivered | self.close(deadline - time.monotonic())
+
+        return SinkDelivery(
+            here.sinks, lambda: {**here.health(), **self.health()}, close, tuple(self.services), here.settle
+        )
+
+    def tend(self) -> float:
+        """The keeper's chore: report once where the run is and what fails, and start a relay that has died again."""
+        status = self._status()
+        self._announce(status)
+        failing = {name for name, health in status.services.items() if health["state"] == "failing"}
+        for name in failing & self._failing:  # also at the look before, so that a front end has had its say
+            health = status.services[name]
+            say_failing(self._run, name, str(self._base), health["last_error"], again=not health.get("over"))
+        self._failing = failing
+        if self._process is not None and self._process.returncode is not None and not status.over:
+            messages.once(
+                f"relay {self._base}",
+                f"the relay process has ended with code {self._process.returncode} and is started again; "
+                f"see {self._base}.log",
+            )
+            if time.monotonic() - self._started > REVIVE:
+                self.end()
+                self._start()
+        return TEND
+
+    def health(self) -> dict[str, Any]:
+        known = self._status().services
+        return {name: known.get(name, {"state": "starting"}) for name in self.services}
+
+    def end(self) -> None:
+        """Say that the run has ended."""
+        if self._process is not None and self._process.stdin is not None:
+            with self._process.stdin as pipe:
+                try:
+                    pipe.write(b"end\n")
+                except OSError:
+                    pass  # it has gone
+
+    def close(self, timeout: float) -> dict[str, str]:
+        """Wait for the delivery, and return what is undelivered."""
+        deadline = time.monotonic() + timeout
+        running = self._process
+        while running is not None and running.returncode is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        status = self._status()
+        self._announce(status)
+        if status.over:
+            return {name: f"{what}; `chiplog sync {self._run}` completes it" for name, what in status.missing.items()}
+        why = self.promise
+        reasons = {name: health.get("last_error", "") for name, health in status.services.items()}
+        done = {name for name, health in status.services.items() if health["state"] == "closed"}
+        return {
+            name: f"{why} ({reasons[name]})" if reasons.get(name) else why for name in self.services if name not in done
+        }
+
+    @property
+    def promise(self) -> str:
+        """What will become of that which is not delivered yet."""
+        running = self._process
+        if running is not None and running.returncode is None:
+            return (
+                f"the relay process {running.pid} is still delivering, until {PATIENCE / 60:.0f} minutes "
+                f"have brought nothing; `chiplog sync {self._run}` completes it later"
+            )
+        return f"the relay process has gone, see {self._base}.log; `chiplog sync {self._run}` completes it"
+
+    def _announce(self, status: Status) -> None:
+        for name, health in status.services.items():
+            announce(self._run, name, health)
+
+    def _start(self) -> None:
+        self._started = time.monotonic()
+        try:
+            for name, options in self._orders.services.items():
+                enrol(self._run, name, options)
+            make_dir(self._base.parent)
+            orders = self._base.with_name(f"{self._base.name}.orders")
+            write_whole(orders, msgspec.json.encode(self._orders))
+            fd = os.open(f"{self._base}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "wb") as log:
+                self._process = subprocesses.start(
+                    "chiplog.commands.relay", str(orders), environ=self._environ, stdin=subprocess.PIPE, log=log
+                )
+        except OSError as error:
+            messages.once(
+                f"relay {self._base}",
+                f"the relay process cannot be started ({error}); `chiplog sync {self._run}` delivers later",
+            )
+
+    def _status(self) -> Status:
+        try:
+            return msgspec.json.decode(Path(f"{self._base}.json").read_bytes(), type=Status)
+        except (OSError, msgspec.MsgspecError):
+            return Status()
+
+
+def followed(
+    post: SinkDelivery,
+    run: Path,
+    segment: Segment,
+    services: Mapping[str, Mapping[str, Any]],
+    environ: Mapping[str, str],
+) -> SinkDelivery:
+    """A delivery whose services are on threads of this process; what they lack at its end is brought by a relay."""
+
+    def close(timeout: float) -> dict[str, str]:
+        left = post.close(timeout)
+        known = post.health()
+        behind = [name for name in left if name in services]
+        promises = dict.fromkeys(behind, f"`chiplog sync {run}` completes it")
+        if late := {name: services[name] for name in behind if not known[name].get("refused")}:
+            relay = Relay(run, segment, late, environ)
+            relay.end()
+            promises |= dict.fromkeys(late, relay.promise)
+        return left | {name: f"{left[name]}; {promise}" for name, promise in promises.items()}
+
+    return msgspec.structs.replace(post, close=close)
+
+
+def _seen_from_anywhere(environ: Mapping[str, str]) -> dict[str, str]:
+    """The same variables for a process elsewhere: those that name a place, as a whole path."""
+    places = {name: environ[name] for name in registry.PLACES if environ.get(name)}
+    return {**environ, **{name: str(Path(path).expanduser().absolute()) for name, path in places.items()}}
+
+
+class _Trainer:
+    """The training process as its relay sees it."""
+
+    def __init__(self, pid: int, born: int) -> None:
+        self._pid, self._born = pid, born
+        self._ended = False
+        self._watched: list[int] = [0]  # our stdin: a line or its end means that the run has ended
+        if hasattr(os, "pidfd_open"):
+            try:
+                self._watched.append(os.pidfd_open(pid))
+            except OSError:
+                pass  # gone already, or an old kernel
+
+    def ended(self) -> bool:
+        if not self._ended:
+            readable, _, _ = select.select(self._watched, [], [], 0)
+            self._ended = bool(readable) or not liveness.alive(self._pid, self._born)
+        return self._ended
+
+
+def serve(path: Path, environ: Mapping[str, str]) -> None:
+    """What the relay process does."""
+    orders = msgspec.json.decode(path.read_bytes(), type=Orders)
+    path.unlink()
+    os.nice(5)  # the training comes first
+    trainer = _Trainer(orders.pid, orders.born)
+    run = Path(orders.run)
+    status_path = run / layout.RELAY / f"{orders.stream}.json"
+    status = Status(os.getpid())
+    written = 0.0
+
+    def tell(health: Health) -> None:
+        nonlocal written
+        now = {name: dict(one) for name, one in health.items()}
+        if now != status.services and time.monotonic() - written > STATUS:
+            status.services, written = now, time.monotonic()
+            _write(status_path, status)
+
+    sync = Sync(run, orders.services, environ)
+    status.missing = sync.run(trainer.ended, PATIENCE, tell)
+    status.services = {name: dict(one) for name, one in sync.health().items()}
+    status.over = True
+    _write(status_path, status)
+
+
+def _write(path: Path, status: Status) -> None:
+    try:
+        write_whole(path, msgspec.json.encode(status))
+    except OSError as error:
+        messages.once("status", f"cannot write {path}: {error}")

@@ -1,0 +1,50 @@
+"""Files of `KEY=VALUE` lines, in which people keep credentials beside a project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*)", re.DOTALL)
+_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def parse(text: str) -> dict[str, str]:
+    """The variables of such a file: `export`, quotes and comments as a shell has them; nothing is expanded."""
+    found = {}
+    for line in text.splitlines():
+        if (match := _LINE.fullmatch(line)) is not None:
+            found[match[1]] = _value(match[2])
+    return found
+
+
+def over(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment with what the files add to it: a later file over an earlier one, none over what is set."""
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            found |= parse(path.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            continue  # most people have none
+    return {**found, **environ}
+
+
+def known(cwd: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """What is set: in the environment, before the project's `.env`, before the person's `~/.amsc.env`."""
+    project = [nearest(Path(cwd))] if cwd else []
+    return over([Path(environ.get("HOME", "/")) / ".amsc.env", *project], environ)
+
+
+def nearest(folder: Path) -> Path:
+    """The `.env` of a project: in its folder, or in the nearest one above that has one."""
+    return next((one / ".env" for one in (folder, *folder.parents) if (one / ".env").is_file()), folder / ".env")
+
+
+def _value(text: str) -> str:
+    if (quoted := _QUOTED.match(text)) is not None:
+        if quoted[1] is not None:
+            return quoted[1]
+        return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted[2])
+    return re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()

@@ -1,0 +1,86 @@
+"""Rows: what was logged for one step in several calls, joined again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from chiplog.core import records
+from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Step
+from chiplog.core.values import convert
+
+Metrics = Mapping[str, int | float | bool | str]
+
+
+class Row(NamedTuple):
+    step: int | float | None
+    time: int  # of its first record
+    metrics: Metrics
+
+
+class Rows:
+    """Turns records into rows; consecutive `Step` records of one step with different names become one.
+
+    A name that comes twice, another step or another attempt begins a new row. An eval ends the row before it; it and
+    the numbers of an event are rows of their own. With `joined=False` every record is a row.
+    """
+
+    def __init__(self, joined: bool = True) -> None:
+        self._joined = joined
+        self._held: Row | None = None
+
+    def feed(self, record: AnyRecord) -> list[Row]:
+        """The rows that this record finishes."""
+        if type(record) is Step:
+            row = Row(record.step, record.time, record.metrics)
+            if not self._joined:
+                return [row]
+            held = self._held
+            if held is None:
+                self._held = row
+                return []
+            if held.step == row.step and held.metrics.keys().isdisjoint(row.metrics):
+                self._held = Row(held.step, held.time, {**held.metrics, **row.metrics})
+                return []
+            self._held = row
+            return [held]
+        if isinstance(record, Eval):
+            return self.drain() + _split(record)
+        if isinstance(record, Attempt):
+            return self.drain()
+        return _split(record) if isinstance(record, Event) else []
+
+    def holds(self, step: int | float) -> bool:
+        """Whether the row of a step is still open."""
+        return self._held is not None and self._held.step == step
+
+    def drain(self) -> list[Row]:
+        """The row that is still held, if there is one."""
+        held, self._held = self._held, None
+        return [] if held is None else [held]
+
+    def save(self) -> str | None:
+        """The held row as a line of JSON; a `Rows` that loads it goes on from here."""
+        if self._held is None:
+            return None
+        step, time, metrics = self._held
+        record = Step(0, time, step or 0, dict(metrics))
+        try:
+            return records.encode(record).decode()
+        except (ValueError, TypeError):  # lone surrogates and the like
+            return records.encode(convert.sayable(record)).decode()
+
+    def load(self, saved: str | None) -> None:
+        self._held = None
+        if saved is not None:
+            self.feed(records.decode(saved.encode()))
+
+
+def _split(record: Eval | Event) -> list[Row]:
+    """The points of a record as rows; more than one where a name comes twice."""
+    found: list[dict[str, int | float]] = []
+    for name, value in records.points(record):
+        if not found or name in found[-1]:
+            found.append({})
+        found[-1][name] = value
+    return [Row(record.step, record.time, metrics) for metrics in found]

@@ -1,0 +1,57 @@
+"""The process that W&B's SDK sends from, and how to be rid of it. Like the proof, it looks behind the SDK's doors.
+
+That process keeps the id of a run whose beginning failed, and refuses it from then on; and one that cannot send holds
+whoever asks it to end. So a client that gets nowhere is killed, and the next try has a new one.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import wandb
+from wandb.sdk import wandb_setup
+from wandb.sdk.lib import module, wbauth
+from wandb.sdk.lib.service import service_token
+
+from chiplog.core.engine import shutdown
+
+
+def start() -> Any:
+    """The SDK's settings, with its process running. It asks to be ended with the interpreter; our runs end before."""
+    setup = wandb.setup(wandb.Settings(silent=True))
+    shutdown.go_first()
+    return setup.settings
+
+
+def is_free() -> bool:
+    """Whether no run of W&B is active in this process, so that ours may be `wandb.run`."""
+    return wandb.run is None and wandb.setup().most_recent_active_run is None
+
+
+def discard(run: Any = None) -> bool:
+    """Kill the SDK's process with what it has not sent; false where it also serves runs that are not ours."""
+    with wandb_setup._singleton_lock:
+        setup = wandb_setup._singleton
+        if setup is None:
+            return True
+        connection = setup._connection
+        if any(one is not run for one in setup._active_runs) or (connection and not connection.owns_service):
+            return False
+        wandb_setup._singleton = None
+    wbauth.unauthenticate_session(update_settings=False)  # the next one may find another key
+    if connection is not None:
+        connection._torn_down = True
+        if connection._cleanup is not None:
+            connection._cleanup()
+        service_token.clear_service_in_env()
+        connection._finalizer._queue.put(None)  # its thread would be heard of when it finds nobody there
+        connection._finalizer._thread.join(1.0)
+        connection._proc._process.kill()
+        connection._proc.join()
+    if run is not None:
+        setup.remove_active_run(run)
+        if wandb.run is run:
+            module.unset_globals()
+    threading.Thread(target=setup.asyncer.join, name="chiplog-wandb-end", daemon=True).start()
+    return True

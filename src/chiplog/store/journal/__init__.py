@@ -1,0 +1,1 @@
+"""The journal: its writer, its readers, and the cursors of sinks."""

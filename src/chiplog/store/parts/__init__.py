@@ -1,0 +1,1 @@
+"""Parts: journal segments compacted to Parquet."""

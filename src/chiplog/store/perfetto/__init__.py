@@ -1,0 +1,1 @@
+"""Perfetto's trace format: packets, and a run written as one trace."""

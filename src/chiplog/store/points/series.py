@@ -1,0 +1,143 @@
+"""One series of a stored run, and its downsampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chiplog.core.records import Number
+from chiplog.store.points.columns import Column, Floats, Ints, Steps, from_text
+
+
+class Buckets(NamedTuple):
+    """A series in at most n buckets along its steps; hides no spike and no NaN.
+
+    `low` and `high` are the first and last step in a bucket; `min` and `max` ignore NaN, `mean` covers the finite
+    values (NaN if there are none), and `nans` counts the NaNs. Empty buckets are left out.
+    """
+
+    low: Steps
+    high: Steps
+    min: Floats
+    max: Floats
+    mean: Floats
+    counts: Ints
+    nans: Ints
+
+
+class ByRank(NamedTuple):
+    """A series as a step × rank matrix; NaN where a rank has no point, the last value where it has several."""
+
+    steps: Steps
+    ranks: Ints
+    values: Floats
+
+
+class Series:
+    """The points of one name in the order they were logged."""
+
+    def __init__(
+        self,
+        name: str,
+        column: Column,
+        *,
+        times: Callable[[], Ints],
+        by_rank: Callable[[], ByRank],
+    ) -> None:
+        self.name = name
+        self.steps = column.steps
+        self.values = column.values
+        self.seqs = column.seqs
+        self._exact = column.exact
+        self._times = times
+        self._by_rank = by_rank
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"<series {self.name!r}: {len(self):,} points>"
+
+    @cached_property
+    def times(self) -> NDArray[np.datetime64]:
+        """When each point was logged, as datetime64[ns], UTC."""
+        return self._times().astype("datetime64[ns]")
+
+    @property
+    def exact(self) -> list[Number]:
+        """The values as Python numbers; large integers and booleans are exactly as logged."""
+        out: list[Number] = self.values.tolist()
+        for at, text in self._exact.items():
+            out[at] = from_text(text)
+        return out
+
+    def without(self, count: int) -> Series:
+        """The same series without the first values along its steps."""
+        if not count:
+            return self
+        kept = np.sort(np.argsort(self.steps, kind="stable")[count:])
+        exact = {int(to): self._exact[at] for to, at in enumerate(kept.tolist()) if at in self._exact}
+        column = Column(self.steps[kept], self.seqs[kept], self.values[kept], exact)
+
+        def by_rank() -> ByRank:
+            steps, ranks, values = self._by_rank()
+            later = steps >= column.steps.min() if len(column.steps) else np.zeros(len(steps), bool)
+            return ByRank(steps[later], ranks, values[later])
+
+        return Series(self.name, column, times=lambda: self._times()[kept], by_rank=by_rank)
+
+    def moved(self, steps: Steps) -> Series:
+        """The same values at other steps."""
+        column = Column(steps, self.seqs, self.values, self._exact)
+        return Series(self.name, column, times=self._times, by_rank=self._by_rank)
+
+    def by_rank(self) -> ByRank:
+        return self._by_rank()
+
+    def buckets(self, n: int = 1000, low: float | None = None, high: float | None = None) -> Buckets:
+        """The series in at most `n` buckets of equal width along its steps, optionally between two steps."""
+        return bucket(self.steps, self.values, n, low, high)
+
+
+def bucket(
+    steps: Steps,
+    values: Floats,
+    n: int,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    between: tuple[float, float] | None = None,
+) -> Buckets:
+    """Points in at most `n` buckets of equal width; `between` sets the ends, so that several series share buckets."""
+    if len(steps) > 1 and not bool(np.all(steps[1:] >= steps[:-1])):
+        order = np.argsort(steps, kind="stable")
+        steps, values = steps[order], values[order]
+    if low is not None or high is not None:
+        start = 0 if low is None else int(np.searchsorted(steps, low, "left"))
+        stop = len(steps) if high is None else int(np.searchsorted(steps, high, "right"))
+        steps, values = steps[start:stop], values[start:stop]
+    if not len(steps):
+        none, count = np.empty(0, np.float64), np.empty(0, np.int64)
+        return Buckets(steps, steps, none, none, none, count, count)
+    first, last = between or (float(steps[0]), float(steps[-1]))
+    edges = np.linspace(first, last, n + 1)[1:-1]
+    starts = np.unique(np.concatenate([[0], np.searchsorted(steps, edges, "right")]))
+    starts = starts[starts < len(steps)]
+    ends = np.append(starts[1:], len(steps))
+    count = (ends - starts).astype(np.int64)
+    with np.errstate(all="ignore"):
+        total = np.add.reduceat(values, starts)
+        if np.isfinite(total).all():  # the usual case, and the cheaper one
+            lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+            mean, nans = total / count, np.zeros(len(starts), np.int64)
+        else:
+            lowest, highest = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
+            finite = np.isfinite(values)
+            finite_count = np.add.reduceat(finite.astype(np.int64), starts)
+            mean = np.add.reduceat(np.where(finite, values, 0.0), starts) / finite_count
+            nans = np.add.reduceat(np.isnan(values).astype(np.int64), starts)
+    return Buckets(steps[starts], steps[ends - 1], lowest, highest, mean, count, nans)

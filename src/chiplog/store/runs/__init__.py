@@ -1,0 +1,1 @@
+"""The runs in a directory: finding and listing them, and telling their state."""

@@ -1,0 +1,244 @@
+"""All runs under a directory, for lists of thousands: caches a summary of each, and reads it again when it changes.
+
+The summaries are saved in the user's cache directory, so that the next start has a list at once. The state of a run
+that may still be alive is never taken from the cache.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chiplog.core.engine.attachments import make_dir
+from chiplog.core.values.flatten import flatten
+from chiplog.store import layout
+from chiplog.store.runs import manifest, state
+from chiplog.store.runs.state import last_values
+
+LONGEST = 300  # characters of a text in a list
+MOST = 300  # settings or values of a run in a list
+FORMAT = 1  # of the cache file
+
+Scalar = int | float | bool | str | None
+
+
+class Entry(msgspec.Struct):
+    """The summary of a run in a list. `key` is derived from its path, but is not a path."""
+
+    key: str
+    place: str  # relative to the directory of runs
+    project: str
+    id: str
+    name: str
+    tags: list[str]
+    state: str
+    started: int  # wall-clock nanoseconds
+    seconds: float
+    step: int | float | None
+    values: dict[str, Scalar]
+    config: dict[str, Scalar]
+    stamp: str  # of the files it was read from
+    attempts: int = 1
+    version: int = 0  # the refresh at which it last changed
+
+
+class Catalog:
+    """The runs under a directory; several threads may read it while one refreshes it."""
+
+    def __init__(self, root: Path, cache: Path | None = None) -> None:
+        self.root = root
+        self._file = cache / "runs" / f"{_digest(os.fsencode(root.absolute()))}.msgpack" if cache else None
+        self._entries: dict[str, Entry] = {}
+        self._gone: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._saved = 0
+        self.version = 0
+        self.remember()
+
+    def remember(self) -> None:
+        """Load the cache; the state of a run that may be alive is unknown until the next refresh."""
+        if self._file is None:
+            return
+        try:
+            kept = msgspec.msgpack.decode(self._file.read_bytes(), type=_CachedEntry)
+        except (OSError, ValueError, RecursionError):
+            return
+        if kept.format != FORMAT:
+            return
+        self.version = self._saved = 1
+        for entry in kept.entries:
+            entry.version = 1
+            if entry.state in ("running", "lost"):
+                entry.state = "unknown"
+            self._entries[entry.key] = entry
+
+    def refresh(self) -> bool:
+        """Read the directory again; true if something has changed."""
+        with self._lock:
+            version = self.version + 1
+            seen = set()
+            changed = False
+            for path in layout.find_runs(self.root):
+                place = os.fsencode(path.relative_to(self.root))
+                key = _digest(place)
+                seen.add(key)
+                before = self._entries.get(key)
+                stamp = _stamp(path)
+                if before is not None and before.stamp == stamp and before.state not in ("running", "unknown"):
+                    continue
+                entry = look(path, key, os.fsdecode(place), stamp)
+                if before is None or _differ(before, entry):
+                    entry.version = version
+                    changed = True
+                else:
+                    entry.version = before.version
+                self._entries[key] = entry
+            for key in [key for key in self._entries if key not in seen]:
+                del self._entries[key]
+                self._gone[key] = version
+                changed = True
+            self.version = version if changed or not self.version else self.version
+            return changed
+
+    def look_again(self, key: str) -> Entry | None:
+        """The current summary of a run."""
+        entry, path = self.get(key), self.path(key)
+        if entry is None or path is None:
+            return None
+        now = look(path, key, entry.place, _stamp(path))
+        with self._lock:
+            now.version = self.version + 1 if _differ(entry, now) else entry.version
+            self.version = max(self.version, now.version)
+            self._entries[key] = now
+        return now
+
+    def save(self) -> None:
+        """Save the cache for the next start; a failure is ignored."""
+        if self._file is None or self._saved == self.version:
+            return
+        self._saved = self.version
+        try:
+            make_dir(self._file.parent)
+            kept = _CachedEntry(FORMAT, [one for one in self.entries() if _sayable(one)])
+            manifest.write_whole(self._file, msgspec.msgpack.encode(kept))
+        except (OSError, ValueError):
+            pass
+
+    def entries(self, since: int = 0) -> list[Entry]:
+        """The entries that changed after a version."""
+        return [entry for entry in list(self._entries.values()) if entry.version > since]
+
+    def gone(self, since: int) -> list[str]:
+        return [key for key, version in list(self._gone.items()) if version > since and key not in self._entries]
+
+    def get(self, key: str) -> Entry | None:
+        return self._entries.get(key)
+
+    def path(self, key: str) -> Path | None:
+        """The directory of a listed run; never a path built from the request."""
+        entry = self._entries.get(key)
+        return self.root / entry.place if entry is not None else None
+
+
+def look(path: Path, key: str, place: str, stamp: str) -> Entry:
+    """A summary that does not need the whole journal."""
+    about = manifest.load(path)
+    segments = layout.segments(path)
+    try:
+        attempts = state.attempts(path, rank=segments[0].rank) if segments else []
+        values = dict(last_values(path))
+    except ImportError:  # its journal is compressed, and pyarrow is not installed
+        attempts, values = [], {}
+    now = time.time_ns()
+    step = values.pop("step", None)
+    return Entry(
+        key=key,
+        place=place,
+        project=_cut(about.project or path.parent.name),
+        id=_cut(about.id or path.name),
+        name=_cut(about.name or about.id or path.name),
+        tags=[_cut(tag) for tag in about.tags[:50]],
+        state=state.judge(attempts),
+        started=next((one.start.time for one in attempts if one.start), about.created),
+        seconds=sum(one.seconds(now) for one in attempts),
+        step=step if isinstance(step, (int, float)) and abs(step) < 2**63 else None,
+        values={_cut(name): _scalar(value) for name, value in list(values.items())[:MOST]},
+        config={_cut(name): _scalar(value) for name, value in islice(flatten(about.config, ".", deepest=20), MOST)},
+        stamp=stamp,
+        attempts=len(attempts),
+    )
+
+
+def stamp_of(path: Path) -> str:
+    """A value that changes whenever a run is written: the sizes and times of its journals."""
+    return _stamp(path)
+
+
+def _stamp(path: Path) -> str:
+    found = []
+    try:
+        found.append(str((path / layout.IDENTITY).stat().st_mtime_ns))
+    except OSError:
+        pass
+    try:
+        with os.scandir(path / layout.JOURNAL) as entries:
+            for entry in entries:
+                if layout.parse_segment(entry.name):
+                    about = entry.stat()
+                    found.append(f"{entry.name} {about.st_size} {about.st_mtime_ns}")
+    except OSError:
+        pass
+    return blake2b("\n".join(sorted(found)).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+
+
+class _CachedEntry(msgspec.Struct):
+    format: int
+    entries: list[Entry]
+
+
+def _differ(before: Entry, now: Entry) -> bool:
+    return any(
+        getattr(before, field) != getattr(now, field)
+        for field in Entry.__struct_fields__
+        if field not in ("version", "stamp", "seconds" if now.state == "running" else "")
+    )
+
+
+def _sayable(entry: Entry) -> bool:
+    """Whether msgpack can encode it: a directory name may not be valid UTF-8."""
+    try:
+        msgspec.msgpack.encode(entry)
+    except ValueError:
+        return False
+    return True
+
+
+def _scalar(value: Any) -> Scalar:
+    if isinstance(value, str):
+        return _cut(value)
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else str(value)
+    try:
+        return _cut(msgspec.json.encode(value).decode())
+    except (TypeError, ValueError, RecursionError):
+        return "…"
+
+
+def _cut(text: str) -> str:
+    text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text.encode("utf-8", "backslashreplace").decode() if not text.isascii() else text
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=6).hexdigest()

@@ -1,0 +1,1 @@
+"""Stored spans, and queries over them."""

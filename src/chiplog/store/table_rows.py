@@ -1,0 +1,45 @@
+"""The rows of a stored table: a page of them, or those that match, read one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeAlias
+
+from chiplog.core.records import AnyRecord, Plain, Table
+
+Row: TypeAlias = dict[str, Plain]
+Where: TypeAlias = Mapping[str, Any] | Callable[[Row], Any]
+
+
+def rows(
+    found: Iterable[AnyRecord], name: str, *, where: Where | None = None, offset: int = 0, limit: int | None = None
+) -> Iterator[Row]:
+    """The rows of a table, each with its `step`; reads no more records than the page needs."""
+    if offset < 0 or (limit is not None and limit < 0):
+        raise ValueError(f"offset and limit must not be negative: {offset}, {limit}")
+    asked = _question(where)
+    matching = (row for record in found for row in _of(record, name) if asked(row))
+    return islice(matching, offset, None if limit is None else offset + limit)
+
+
+def _of(record: AnyRecord, name: str) -> Iterator[Row]:
+    if isinstance(record, Table) and record.name == name:
+        for row in record.rows:
+            yield {"step": record.step, **row}
+
+
+def _question(where: Where | None) -> Callable[[Row], Any]:
+    if where is None:
+        return lambda _: True
+    if callable(where):
+        return where
+    wanted = dict(where)
+    return lambda row: all(_fits(row.get(column), value) for column, value in wanted.items())
+
+
+def _fits(value: Plain, wanted: Any) -> Any:
+    """Whether a value equals another, is one of several, or satisfies a predicate."""
+    if callable(wanted):
+        return wanted(value)
+    return value in wanted if isinstance(wanted, (list, tuple, set, frozenset, range)) else value == wanted

@@ -1,0 +1,1 @@
+"""Charts: axes, curves, and their renderers, from matplotlib to plain text."""

@@ -1,0 +1,189 @@
+"""Series for the browser: about as many points as pixels, with the minimum and maximum of each bucket.
+
+A response is a JSON header and the arrays it lists, as little-endian doubles, so that no precision is lost and the page
+need not parse numbers. A response holds several series; those in the same chart share their buckets.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from chiplog.store.points.columns import Floats
+from chiplog.store.points.series import Series, bucket
+from chiplog.store.reader import Stored
+from chiplog.views.x_axis import positions
+
+POINTS = 1500  # buckets by default
+MOST_POINTS = 20_000
+MOST_MARKS = 600
+MEMORY = 512 << 20  # bytes of cached series
+
+
+def use_plain_memory() -> None:
+    """Let Arrow allocate from the system, in a process that reads many large columns.
+
+    Its default pool asks the kernel for huge pages, and clearing them takes longer than reading.
+    """
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+class XValues(NamedTuple):
+    """How the x axis is measured: step, time, relative, tokens, epoch, flops, or `metric:NAME`."""
+
+    kind: str = "step"
+    log: bool = False
+    low: float | None = None
+    high: float | None = None
+
+
+class DrawnLine(NamedTuple):
+    """A series over an axis, in the order of x."""
+
+    x: Floats
+    y: Floats
+    until: float  # microseconds: when the last point was logged; 0 if not requested
+
+
+class SeriesCache:
+    """A cache of recent series, ready to be drawn; safe to use from several threads."""
+
+    def __init__(self, memory: int = MEMORY) -> None:
+        self._lines: OrderedDict[tuple[str, str, str, int], tuple[str, DrawnLine]] = OrderedDict()
+        self._memory, self._size = memory, 0
+        self._lock = threading.Lock()
+
+    def line(
+        self, stored: Stored, stamp: str, name: str, axis: XValues, *, live: bool = False, rank: int = -1
+    ) -> DrawnLine:
+        """A series over an axis; from the cache if the run's stamp has not changed."""
+        key = str(stored.path), name, axis.kind, rank
+        with self._lock:
+            known = self._lines.get(key)
+            if known is not None and known[0] == stamp:
+                self._lines.move_to_end(key)
+                return known[1]
+        if axis.kind == "step" and rank < 0 and not live:
+            steps, values = stored.places(name)
+            line = _finite(steps.astype(np.float64), values, 0.0)
+        else:
+            line = over(stored, stored.series(name, rank=None if rank < 0 else rank), axis.kind, live=live)
+        with self._lock:
+            if key in self._lines:
+                self._size -= _bytes(self._lines.pop(key)[1])
+            self._lines[key] = stamp, line
+            self._size += _bytes(line)
+            while self._size > self._memory and len(self._lines) > 1:
+                self._size -= _bytes(self._lines.popitem(last=False)[1][1])
+        return line
+
+
+def over(stored: Stored, series: Series, kind: str, *, live: bool = False) -> DrawnLine:
+    """A series over an axis, without the points that have no x."""
+    y = series.values
+    x = positions(stored, series, kind)
+    until = float(series.times.view(np.int64).max() // 1000) if live and len(series) else 0.0
+    return _finite(x, y, until)
+
+
+def _finite(x: Floats, y: Floats, until: float) -> DrawnLine:
+    """A line sorted by x, without the points that have none."""
+    if not np.isfinite(x).all():
+        kept = np.isfinite(x)
+        x, y = x[kept], y[kept]
+    if len(x) > 1 and not bool(np.all(x[1:] >= x[:-1])):
+        order = np.argsort(x, kind="stable")
+        x, y = x[order], y[order]
+    return DrawnLine(x, y, until)
+
+
+def pack(groups: Sequence[Sequence[tuple[dict[str, Any], DrawnLine]]], axis: XValues, n: int) -> bytes:
+    """Lines as one response; each group shares its buckets."""
+    header: list[dict[str, Any]] = []
+    arrays: list[Floats] = []
+    place = 0
+    for group in groups:
+        for about, drawn in zip((one for one, _ in group), draw([line for _, line in group], axis, n), strict=True):
+            facts, columns = drawn
+            where = {}
+            for name, column in columns.items():
+                where[name] = (place, len(column))
+                arrays.append(np.ascontiguousarray(column, "<f8"))
+                place += len(column)
+            header.append({**about, **facts, "arrays": where})
+    head = msgspec.json.encode({"series": header})
+    head += b" " * (-(len(head) + 8) % 8)
+    return len(head).to_bytes(8, "little") + head + b"".join(array.tobytes() for array in arrays)
+
+
+def draw(lines: list[DrawnLine], axis: XValues, n: int) -> list[tuple[dict[str, Any], dict[str, Floats]]]:
+    """Each line as points if it is short, otherwise in buckets that all lines share."""
+    windows = [_window(line, axis) for line in lines]
+    ends = [(float(x[0]), float(x[-1])) for x, _ in windows if len(x)]
+    low = min((one for one, _ in ends), default=0.0)
+    high = max((one for _, one in ends), default=0.0)
+    drawn = []
+    for line, (x, y) in zip(lines, windows, strict=True):
+        facts: dict[str, Any] = {"total": len(line.x), "until": line.until}
+        if len(line.x):
+            facts["span"] = [float(line.x[0]), float(line.x[-1])]
+        facts["marks"] = _marks(x, y, low, high, n)
+        if len(x) <= 2 * n:
+            facts["mode"] = "points"
+            drawn.append((facts, {"x": x, "y": y}))
+            continue
+        finite = np.isfinite(y)
+        places = np.log10(x) if axis.log else x
+        ends_of = (np.log10(low), np.log10(high)) if axis.log else (low, high)
+        found = bucket(places, y if finite.all() else np.where(finite, y, np.nan), n, between=ends_of)
+        middle = found.low / 2 + found.high / 2
+        facts["mode"] = "buckets"
+        drawn.append(
+            (
+                facts,
+                {
+                    "x": 10**middle if axis.log else middle,
+                    "y": found.mean,
+                    "min": found.min,
+                    "max": found.max,
+                },
+            )
+        )
+    return drawn
+
+
+def _window(line: DrawnLine, axis: XValues) -> tuple[Floats, Floats]:
+    """The points between the ends of an axis, and one beyond each end so that the line reaches it."""
+    first = 0 if axis.low is None else max(0, int(np.searchsorted(line.x, axis.low, "left")) - 1)
+    last = len(line.x) if axis.high is None else int(np.searchsorted(line.x, axis.high, "right")) + 1
+    if axis.log:
+        first = max(first, int(np.searchsorted(line.x, 0.0, "right")))
+    return line.x[first:last], line.y[first:last]
+
+
+def _marks(x: Floats, y: Floats, low: float, high: float, n: int) -> list[tuple[float, str, int]]:
+    """Where a line has no number: (x, kind, count), nearby ones merged."""
+    bad = np.flatnonzero(~np.isfinite(y))
+    if not len(bad):
+        return []
+    width = (high - low) / min(n, MOST_MARKS // 3) or 1.0
+    cells = ((x[bad] - low) / width).astype(np.int64)
+    found: list[tuple[float, str, int]] = []
+    for which, chosen in (
+        ("nan", np.isnan(y[bad])),
+        ("inf", y[bad] == np.inf),
+        ("-inf", y[bad] == -np.inf),
+    ):
+        _, first, count = np.unique(cells[chosen], return_index=True, return_counts=True)
+        found += [(float(at), which, int(many)) for at, many in zip(x[bad][chosen][first], count.tolist(), strict=True)]
+    return sorted(found)[:MOST_MARKS]
+
+
+def _bytes(line: DrawnLine) -> int:
+    return line.x.nbytes + line.y.nbytes

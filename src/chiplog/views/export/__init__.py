@@ -1,0 +1,1 @@
+"""A run for other programs: tables and datasets."""

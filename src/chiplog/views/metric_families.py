@@ -1,0 +1,91 @@
+"""Families of names: a metric with its statistics across ranks, and groups of families."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from chiplog.metrics.catalog import STATISTICS, is_counter, is_statistic
+
+ABOUT_RANKS = "ranks"  # the group of what is known about the ranks themselves
+
+
+class Family(NamedTuple):
+    """A metric, and the names of its statistics across ranks, if any: `{"mean": "train/loss/mean", …}`."""
+
+    name: str
+    statistics: dict[str, str]
+
+    @property
+    def curves(self) -> dict[str, str]:
+        """The statistics that have a curve to look at: not of how many ranks they are, nor which rank it was."""
+        return {statistic: name for statistic, name in self.statistics.items() if statistic in STATISTICS}
+
+    @property
+    def group(self) -> str:
+        """`train` of `train/loss`; empty for a name without a group."""
+        return group_of(self.name)
+
+    @property
+    def short(self) -> str:
+        """The name within its group."""
+        return self.name.removeprefix(f"{self.group}/") if self.group else self.name
+
+    @property
+    def counts(self) -> bool:
+        """Whether this is a counter."""
+        return is_counter(self.name)
+
+
+def families(names: Iterable[str]) -> list[Family]:
+    """The metrics among names, in their order.
+
+    A metric that the main rank did not log may appear only through its statistics. A single statistic without its
+    metric counts as a metric.
+    """
+    known = dict.fromkeys(names)
+    found: dict[str, Family] = {}
+    for name in known:
+        base = _base(name, known)
+        family = found.setdefault(base, Family(base, {}))
+        if base != name:
+            family.statistics[name.removeprefix(f"{base}/")] = name
+    return list(found.values())
+
+
+def grouped(names: Iterable[str]) -> dict[str, list[Family]]:
+    """The families of names by group, both in order of first appearance."""
+    known = dict.fromkeys(names)
+    groups: dict[str, list[Family]] = {}
+    for family in families(known):
+        there = [name for name in (family.name, *family.statistics.values()) if name in known]
+        rest = {statistic: name for statistic, name in family.statistics.items() if name != there[0]}
+        groups.setdefault(family.group, []).append(Family(there[0], rest))
+    return groups
+
+
+def group_of(name: str) -> str:
+    """The first part of a name with several parts."""
+    group, slash, _ = name.partition("/")
+    return group if slash else ""
+
+
+def filename(name: str, taken: Iterable[str] = ()) -> str:
+    """A safe, unused file name for a name: letters, digits, dot, dash and underscore."""
+    safe = "".join(char if char.isalnum() or char in "-_." else "_" for char in name)
+    safe = safe.encode("utf-8", "ignore").decode()[:80].strip(".") or "unnamed"
+    free, number, used = safe, 1, {one.casefold() for one in taken}
+    while free.casefold() in used:
+        number += 1
+        free = f"{safe}-{number}"
+    return free
+
+
+def _base(name: str, known: Collection[str]) -> str:
+    """The metric that a name is a statistic of, or the name itself; statistics may have statistics."""
+    base = name.rpartition("/")[0]
+    if not base or not is_statistic(name):
+        return name
+    if base in known:
+        return _base(base, known)
+    return base if all(f"{base}/{statistic}" in known for statistic in STATISTICS) else name

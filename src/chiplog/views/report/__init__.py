@@ -1,0 +1,1 @@
+"""Documents: the report of a run, comparisons, and their renderers."""

@@ -1,0 +1,83 @@
+"""A document: sections of words, pairs, tables, pictures and quotes; the renderers decide how it looks.
+
+Everything in it is plain text from a run, which renderers escape. Only the SVG of a picture is markup; it is ours, and
+escapes its own text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeAlias
+
+
+class Words(NamedTuple):
+    text: str
+
+
+class Pairs(NamedTuple):
+    """Names and values; empty values are left out."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+class Grid(NamedTuple):
+    """A table; the columns named in `right` hold numbers."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: Collection[str] = ()
+    more: str = ""  # what was left out
+
+
+class Picture(NamedTuple):
+    """One picture in three forms: vector graphics, characters, and a file beside the document, if there is one."""
+
+    title: str
+    svg: str
+    text: str = ""
+    file: str = ""
+
+
+class Quote(NamedTuple):
+    """Preformatted text."""
+
+    text: str
+    title: str = ""
+
+
+Block: TypeAlias = Words | Pairs | Grid | Picture | Quote
+
+
+class Section(NamedTuple):
+    title: str
+    blocks: Sequence[Block]
+
+    @property
+    def empty(self) -> bool:
+        return not any(_says(block) for block in self.blocks)
+
+
+class Document(NamedTuple):
+    title: str
+    under: str  # one line below the title
+    sections: Sequence[Section]
+
+    @property
+    def shown(self) -> list[Section]:
+        """The sections that are not empty."""
+        return [section for section in self.sections if not section.empty]
+
+
+def says(section: Section) -> list[Block]:
+    """The blocks of a section that are not empty."""
+    return [block for block in section.blocks if _says(block)]
+
+
+def _says(block: Block) -> bool:
+    if isinstance(block, Pairs):
+        return any(text for _, text in block.rows)
+    if isinstance(block, Grid):
+        return bool(block.rows)
+    if isinstance(block, Picture):
+        return bool(block.svg or block.text or block.file)
+    return bool(block.text)

@@ -1,0 +1,191 @@
+"""Writes datasets, pictures, text plots and the report of a run to one directory.
+
+Data comes first, then pictures. The stages are independent: one that fails, or whose package is missing, is reported
+and does not affect the others. Everything is read from the run directory, so it works later, in another process, and
+for a run that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from chiplog.core import messages
+from chiplog.core.engine.attachments import is_private, make_private
+from chiplog.core.errors import BadSetting
+from chiplog.core.values.text import words
+from chiplog.store.contents.contents import LOGGED, Contents
+from chiplog.store.reader import Stored
+
+STAGES = ("data", "plots", "text", "report")
+EXTRAS = {"xarray": "data", "h5py": "data", "pandas": "data", "matplotlib": "plot"}
+
+Show: TypeAlias = Callable[[str], object]
+
+
+class EndFiles:
+    """The result of finalizing: the paths `made`, `trouble` by stage, `datasets` by group, `seconds` per stage."""
+
+    def __init__(self) -> None:
+        self.made: list[Path] = []
+        self.seconds: dict[str, float] = {}
+        self.pictures: dict[str, Path] = {}  # by metric
+        self.trouble: dict[str, str] = {}
+        self.datasets: dict[str, Any] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Run a stage whose failure does not affect the others."""
+        began = time.perf_counter()
+        try:
+            yield
+        except ImportError as error:
+            extra = EXTRAS.get((error.name or "").split(".")[0], "")
+            hint = f": pip install 'chiplog[{extra}]'" if extra else ""
+            self._note(name, f"needs the {error.name!r} package{hint}" if error.name else str(error))
+        except Exception as error:
+            self._note(name, words(error))
+        finally:
+            self.seconds[name] = time.perf_counter() - began
+
+    def _note(self, name: str, trouble: str) -> None:
+        self.trouble[name] = trouble
+        messages.say(f"finalize: could not write {name} ({trouble}); the other stages are not affected")
+
+
+def finalize(
+    stored: Stored,
+    outdir: str | Path | None = None,
+    *,
+    stages: Sequence[str] = STAGES,
+    warmup: int | float = 0,
+    chains: int = 128,
+    formats: Sequence[str] = ("h5",),
+    pictures: Sequence[str] = ("png",),
+    title: str = "",
+    look: Any = None,
+    show: Show | None = None,
+    events: bool = False,
+    state: str = "",
+    report_to: Path | None = None,
+) -> EndFiles:
+    """Write a stored run's datasets, plots, text plots and report to a directory, by default its own `files/`.
+
+    The report may go to another one, `report_to`.
+
+    `warmup` leaves the first values out of all of them: a fraction as a float, that many as an int. `show` is called
+    with the text plots, one after the other. `events` writes datasets of those too. Doing it twice
+    gives the same files.
+
+    `state` is for a process that is about to end its own run: the final state for the report, which then counts the
+    time up to now, and how long each stage took.
+    """
+    if unknown := [name for name in stages if name not in STAGES]:
+        raise BadSetting(f"unknown stage {unknown[0]!r} of finalize; there are: {', '.join(STAGES)}")
+    out = Path(outdir).expanduser() if outdir is not None else stored.path / "files"
+    ending = EndFiles()
+    contents = stored.contents(*LOGGED)
+    if "data" in stages:
+        with ending.stage("data"):
+            ending.datasets = _datasets(stored, contents, warmup, events)
+            _data(out, ending, formats)
+    if "plots" in stages:
+        with ending.stage("plots"):
+            _plots(stored, contents, out / "plots" / "mplot", ending, chains, warmup, pictures)
+    if "text" in stages:
+        with ending.stage("text plots"):
+            _texts(stored, contents, out / "plots" / "tplot", ending, warmup, look, show)
+    if "report" in stages:
+        with ending.stage("report"):
+            _report(stored, contents, report_to or out, ending, warmup, title, state)
+    if is_private(out / "report.md"):
+        make_private(out)
+    return ending
+
+
+def _datasets(stored: Stored, contents: Contents, warmup: int | float, events: bool) -> dict[str, Any]:
+    from chiplog.views.export.datasets import datasets
+
+    return dict(datasets(stored, warmup=warmup, contents=contents, events=events))
+
+
+def _data(out: Path, ending: EndFiles, formats: Sequence[str]) -> None:
+    from chiplog.views.export import datasets
+
+    for ending_of_name in formats:
+        with ending.stage(f"data as {ending_of_name}"):
+            ending.made += datasets.write(ending.datasets, out, ending_of_name)
+
+
+def _plots(
+    stored: Stored,
+    contents: Contents,
+    folder: Path,
+    ending: EndFiles,
+    chains: int,
+    warmup: int | float,
+    formats: Sequence[str],
+) -> None:
+    from chiplog.views.charts import plot_files as plots
+
+    failed = []
+    for made in plots.write(stored, folder, formats, chains=chains, warmup=warmup, contents=contents):
+        if made.trouble:
+            failed.append(f"{made.name} ({made.trouble})")
+        else:
+            ending.made += made.paths
+            ending.pictures[made.name] = made.paths[0]
+    if failed:
+        more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
+        raise RuntimeError(f"{', '.join(failed[:3])}{more}")
+
+
+def _texts(
+    stored: Stored,
+    contents: Contents,
+    folder: Path,
+    ending: EndFiles,
+    warmup: int | float,
+    look: Any,
+    show: Show | None,
+) -> None:
+    from chiplog.views.charts import text_plot_files
+
+    for path, shown in text_plot_files.write(
+        stored, folder, look or text_plot_files.Look(), warmup=warmup, contents=contents
+    ):
+        ending.made.append(path)
+        if show is not None:
+            show(f"{shown()}\n")
+
+
+def _report(
+    stored: Stored, contents: Contents, out: Path, ending: EndFiles, warmup: int | float, title: str, state: str
+) -> None:
+    from chiplog.views.report.build import Ends, report
+    from chiplog.views.report.html import to_html
+    from chiplog.views.report.markdown import to_markdown
+
+    files = {
+        name: Path(os.path.relpath(path, out)).as_posix()
+        for name, path in ending.pictures.items()
+        if path.suffix == ".png"
+    }
+    took = {name: seconds for name, seconds in ending.seconds.items() if name in ("data", "plots", "text plots")}
+    ends = Ends(state, time.time_ns(), took) if state else None
+    document = report(stored, title=title, pictures=files, contents=contents, ends=ends, warmup=warmup)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in (("report.md", to_markdown(document)), ("report.html", to_html(document))):
+        write_text(out / name, text)
+        ending.made.append(out / name)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file atomically."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text, encoding="utf-8", errors="replace")
+    aside.replace(path)

@@ -1,0 +1,261 @@
+"""Converts torch.profiler and jax.profiler traces to our packets, so that one file shows the loop and its kernels.
+
+Both write Chrome's JSON. torch stores the start time in the file, jax in the `.xplane.pb` next to it. A trace without a
+start time is aligned with the start of the run, with a message.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import stat
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from chiplog.core import messages
+from chiplog.core.errors import ChiplogError
+from chiplog.metrics.span_lanes import Lanes
+from chiplog.store.perfetto.packets import PacketWriter
+from chiplog.store.reader import Stored
+
+FIRST = 1 << 20  # numbers of sequences: beyond those of ranks
+_WALL = 1e15  # µs: later than 2001, so it is the wall clock itself
+_LATEST = 9e15  # µs: a time or duration that fits in 64 bits as nanoseconds
+LARGEST = 1 << 30  # bytes of a trace, uncompressed
+LANES = 100  # per thread, for overlapping events; the last one takes the rest
+
+
+class UnreadableTrace(ChiplogError, ValueError):
+    """A file is not a torch.profiler or jax.profiler trace."""
+
+
+def packets(files: Iterable[Path], stored: Stored) -> Iterator[bytes]:
+    """The packets of traces, given as files or as jax.profiler's output directory."""
+    number = FIRST
+    for given in files:
+        for file in _traces(given):
+            yield from _one(file, number, stored)
+            number += 1
+
+
+def _traces(given: Path) -> list[Path]:
+    if not given.is_dir():
+        return [given]
+    found = sorted(given.rglob("*.trace.json.gz")) or sorted(given.rglob("*.json")) or sorted(given.rglob("*.json.gz"))
+    if not found:
+        raise UnreadableTrace(f"{given} holds no trace: none of *.trace.json.gz, *.json and *.json.gz")
+    return found
+
+
+def _one(file: Path, number: int, stored: Stored) -> Iterator[bytes]:
+    events, base = _read(file)
+    if base is None:
+        base = stored.created
+        messages.say(f"{file} has no start time; it is aligned with the start of the run")
+    timed = [event for event in events if _number(event.get("ts")) is not None]
+    origin = base + int(min((event["ts"] for event in timed), default=0) * 1000)
+    writer = PacketWriter(number, max(0, origin))
+    tracks = _Tracks(writer, number, _names(events))
+    flows = {(e.get("pid"), e.get("tid"), e["ts"]): e.get("id") for e in timed if e.get("ph") in ("s", "f")}
+    lanes: dict[tuple[Any, Any], list[tuple[int, int, Mapping[str, Any]]]] = defaultdict(list)
+    out: list[bytes] = []
+    for begin, duration, event in _stretches(timed):
+        start = max(0, base + round(begin * 1000))
+        lanes[event.get("pid"), event.get("tid")].append((start, start + max(0, round(duration * 1000)), event))
+    for (pid, tid), spans in lanes.items():
+        beside = Lanes(nested=True, most=LANES)
+        for begin_, end, event in sorted(spans, key=lambda one: (one[0], -one[1])):
+            lane = beside.place(begin_, end)
+            flow = flows.get((pid, tid, event["ts"]))
+            out.append(
+                writer.slice(
+                    tracks.of(pid, tid, lane),
+                    str(event.get("name", "")),
+                    begin_,
+                    end,
+                    _args(event),
+                    flow=number << 32 | flow & 0xFFFFFFFF if isinstance(flow, int) else 0,
+                )
+            )
+    for event in timed:
+        when = max(0, base + round(event["ts"] * 1000))
+        if event.get("ph") in ("i", "I"):
+            track = tracks.of(event.get("pid"), event.get("tid"), 0)
+            out.append(writer.instant(track, str(event.get("name", "")), when, _args(event)))
+        elif event.get("ph") == "C":
+            for key, value in _args(event).items():
+                if isinstance(value, (int, float)) and abs(value) < 1e300:
+                    out.append(writer.count(tracks.counter(event, key), when, value))
+    yield writer.news()
+    yield from out
+
+
+class _Tracks:
+    """The tracks of an imported trace, created on first use."""
+
+    def __init__(self, writer: PacketWriter, number: int, names: Mapping[tuple[Any, Any], str]) -> None:
+        self._writer, self._base, self._names = writer, number << 20, names
+        self._pids = (number & 1023) << 20 | 1 << 30  # process and thread numbers: beyond those of ranks, too
+        self._known: dict[Any, int] = {}
+
+    def of(self, pid: Any, tid: Any, lane: int) -> int:
+        known = self._known.get((pid, tid, lane))
+        if known is not None:
+            return known
+        uuid = self._known[pid, tid, lane] = self._base + len(self._known) + 1
+        if lane:
+            self._writer.track(uuid, self._names.get((pid, tid), str(tid)), self.of(pid, tid, 0))
+        else:
+            name = self._names.get((pid, tid), f"{pid}/{tid}")
+            self._writer.thread(uuid, self._pid(self._process(pid)), self._pid(uuid), name)
+        return uuid
+
+    def counter(self, event: Mapping[str, Any], key: str) -> int:
+        which = ("C", event.get("pid"), event.get("name"), key)
+        if which not in self._known:
+            self._known[which] = uuid = self._base + len(self._known) + 1
+            self._writer.counter(uuid, f"{event.get('name')} {key}", self._process(event.get("pid")))
+        return self._known[which]
+
+    def _process(self, pid: Any) -> int:
+        if pid not in self._known:
+            self._known[pid] = uuid = self._base + len(self._known) + 1
+            self._writer.process(uuid, self._pid(uuid), self._names.get((pid, None), str(pid)))
+        return self._known[pid]
+
+    def _pid(self, uuid: int) -> int:
+        return self._pids + (uuid - self._base)
+
+
+def _read(file: Path) -> tuple[list[dict[str, Any]], int | None]:
+    """(events, their origin in wall-clock nanoseconds)."""
+    try:
+        data = json.loads(_bytes(file))
+        events = data["traceEvents"] if isinstance(data, dict) else data
+        events = [_plain(event) for event in events if isinstance(event, dict)]
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error, RecursionError, MemoryError) as error:
+        said = str(error) or type(error).__name__
+        raise UnreadableTrace(f"{file} is not a torch.profiler or jax.profiler trace: {said}") from None
+    if isinstance(data, dict) and isinstance(base := data.get("baseTimeNanoseconds"), int) and 0 <= base < 1 << 62:
+        return events, base
+    if any((_number(event.get("ts")) or 0) > _WALL for event in events):
+        return events, 0
+    beside = sorted(file.parent.glob("*.xplane.pb"))
+    host = file.name.removesuffix(".trace.json.gz")
+    for plane in [one for one in beside if one.name == f"{host}.xplane.pb"] or beside:
+        try:
+            start = _profile_start(_bytes(plane))
+        except (OSError, ValueError, MemoryError):
+            continue
+        if start is not None and 0 <= start < 1 << 62:
+            return events, start
+    return events, None
+
+
+def _bytes(file: Path) -> bytes:
+    """The content of a file, decompressed; refuses pipes, which may not end, and files that would fill the memory."""
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise ValueError("it is not a file")
+    with file.open("rb") as opened:
+        packed = opened.read(2) == b"\x1f\x8b"
+        opened.seek(0)
+        found = (gzip.GzipFile(fileobj=opened) if packed else opened).read(LARGEST + 1)
+    if len(found) > LARGEST:
+        raise ValueError(f"it holds more than {LARGEST:,} bytes")
+    return found
+
+
+def _plain(event: dict[str, Any]) -> dict[str, Any]:
+    """An event with a hashable process and thread."""
+    for key in ("pid", "tid"):
+        if not isinstance(event.get(key), (int, str, type(None))):
+            event[key] = str(event[key])
+    return event
+
+
+def _number(value: Any) -> int | float | None:
+    """A time or duration in µs; None if invalid."""
+    return value if isinstance(value, (int, float)) and -_LATEST <= value <= _LATEST else None
+
+
+def _profile_start(space: bytes) -> int | None:
+    """`profile_start_time` of an XSpace: planes (1) have metadata of stats (5) and stats (6)."""
+    try:
+        for field, plane in _fields(space):
+            if field != 1 or not isinstance(plane, bytes):
+                continue
+            parts = list(_fields(plane))
+            metadata = [dict(_fields(value)) for number, value in parts if number == 5 and isinstance(value, bytes)]
+            names = {
+                entry.get(1): dict(_fields(entry[2])).get(2) for entry in metadata if isinstance(entry.get(2), bytes)
+            }
+            for number, value in parts:
+                if number == 6 and isinstance(value, bytes):
+                    said = dict(_fields(value))
+                    if names.get(said.get(1)) == b"profile_start_time":
+                        return int(said[3])
+    except (IndexError, KeyError, ValueError, TypeError):
+        pass
+    return None
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+            if shift > 63:
+                raise ValueError("a number has more than 64 bits")
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            size = {1: 8, 2: -1, 5: 4}[key & 7]
+            size = varint() if size < 0 else size
+            yield key >> 3, data[at : at + size]
+            at += size
+
+
+def _names(events: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, Any], str]:
+    found: dict[tuple[Any, Any], str] = {}
+    for event in events:
+        if event.get("ph") == "M" and isinstance(event.get("args"), dict):
+            said = str(event["args"].get("name", ""))
+            if event.get("name") == "process_name":
+                found[event.get("pid"), None] = said
+            elif event.get("name") == "thread_name":
+                found[event.get("pid"), event.get("tid")] = said
+    return found
+
+
+def _stretches(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, float, Mapping[str, Any]]]:
+    """(start, duration, event) in µs, of complete events and of pairs of begin and end."""
+    open_: dict[tuple[Any, Any], list[Mapping[str, Any]]] = defaultdict(list)
+    for event in events:
+        lane = event.get("pid"), event.get("tid")
+        if event.get("ph") == "X":
+            yield event["ts"], _number(event.get("dur")) or 0, event
+        elif event.get("ph") == "B":
+            open_[lane].append(event)
+        elif event.get("ph") == "E" and open_[lane]:
+            begun = open_[lane].pop()
+            yield begun["ts"], event["ts"] - begun["ts"], begun
+
+
+def _args(event: Mapping[str, Any]) -> dict[str, Any]:
+    args = event.get("args")
+    said = {str(key): value for key, value in args.items() if value is not None} if isinstance(args, dict) else {}
+    return {"category": str(event["cat"]), **said} if event.get("cat") else said

@@ -1,0 +1,218 @@
+"""Where the time went: a table, the critical path of a step, and the changes from another run."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from chiplog.core.display import short_duration
+from chiplog.metrics import timing
+from chiplog.store.spans.span import Span
+from chiplog.views.table import Cell, table
+
+if TYPE_CHECKING:
+    from chiplog.store.spans.spans import Spans
+
+MOST = 20  # names in a table
+NEAR = 0.01  # of a step: a host span that ends this close to a device's had waited for the device
+PLACES = {"device": 1, "queue": 2}
+KINDS = {"": "host", "task": "task", "device": "device", "queue": "queue"}
+
+
+class Leg(msgspec.Struct, frozen=True):
+    """A leg of the critical path; without a span it is idle time."""
+
+    span: Span | None
+    begin: int
+    end: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.begin) / 1e9
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Seconds per step and rank of a name, in this run and the other."""
+
+    name: str
+    kind: str
+    here: float
+    there: float
+
+    @property
+    def more(self) -> float:
+        return self.here - self.there
+
+
+def where(spans: Spans, *, width: int | None = None, colour: bool = False) -> str:
+    """A table of names by own time, devices last; shares are of the time from first start to last end per rank."""
+    if not spans:
+        return "no spans; `with run.span(name):` records them"
+    begin, end = spans.reach
+    wall = (end - begin) / 1e9 * len(spans.ranks) or 1e-9
+    rows = sorted(spans.table(by_step=False), key=lambda one: (PLACES.get(one.kind, 0), -one.own))
+    shown: list[list[str | Cell]] = [
+        [
+            one.name,
+            KINDS.get(one.kind, one.kind),
+            f"{one.count:,}",
+            short_duration(one.total),
+            short_duration(one.own),
+            Cell(f"{one.own / wall:.1%}", "1" if one.own / wall >= 0.2 else ""),
+            short_duration(one.p50),
+            short_duration(one.p95),
+            short_duration(one.longest),
+        ]
+        for one in rows[:MOST]
+    ]
+    head = ["span", "on", "count", "total", "own", "share", "p50", "p95", "longest"]
+    lines = [table(head, shown, width=width, right=head[2:], colour=colour)]
+    if len(rows) > MOST:
+        lines.append(f"and {len(rows) - MOST} more")
+    if devices := spans.device():
+        idle = devices.idle()
+        lines.append("")
+        lines += [
+            f"{name} idle {short_duration(seconds)} between its spans" for name, seconds in sorted(idle.items())[:MOST]
+        ]
+        waited, overlap = short_duration(devices.wait()), short_duration(spans.overlap())
+        lines.append(f"work waited {waited} for devices; host and device both busy {overlap}")
+    if failed := spans.failed():
+        said = Counter(f"{span.name} ({span.error or 'failed'})" for span in failed)
+        lines += ["", f"failed: {', '.join(f'{count}× {what}' for what, count in said.most_common(5))}"]
+    return "\n".join(lines)
+
+
+def typical_step(spans: Spans) -> int | float | None:
+    """The step with the median time from first start to last end."""
+    lengths = spans.lengths()
+    by_time = sorted(lengths, key=lengths.__getitem__)
+    return by_time[len(by_time) // 2] if by_time else None
+
+
+def critical_path(spans: Spans) -> list[Leg]:
+    """The critical path to the end of these spans, first leg first.
+
+    Found backwards: from the last end to the start of the innermost span that was active then, and so on. If a device
+    ended together with a host span, the host had waited for the device.
+    """
+    leaves = [leaf for leaf in _leaves(spans) if leaf.end > leaf.begin]
+    if not leaves:
+        return []
+    lanes: dict[object, list[_Leaf]] = {}
+    for leaf in sorted(leaves, key=lambda one: one.begin):
+        lanes.setdefault(leaf.span.timeline, []).append(leaf)
+    begins = {lane: [leaf.begin for leaf in found] for lane, found in lanes.items()}
+    begin, at = min(leaf.begin for leaf in leaves), max(leaf.end for leaf in leaves)
+    near = int((at - begin) * NEAR)
+    legs: list[Leg] = []
+    while at > begin:
+        places = {lane: bisect_left(found, at) for lane, found in begins.items()}
+        before = [lanes[lane][place - 1] for lane, place in places.items() if place]  # the last one of each timeline
+        latest = max(min(leaf.end, at) for leaf in before)
+        ready = [leaf for leaf in before if min(leaf.end, at) >= latest - near]
+        chosen = max(ready, key=lambda leaf: (leaf.is_device and leaf.end <= at + near, min(leaf.end, at), leaf.begin))
+        end = min(chosen.end, at)
+        if end < at - near:
+            legs.append(Leg(None, end, at))
+        else:
+            end = at
+        legs.append(Leg(chosen.span, chosen.begin, end))
+        at = chosen.begin
+    return legs[::-1]
+
+
+def path(spans: Spans, *, width: int | None = None, colour: bool = False) -> str:
+    """The critical path as a table; consecutive legs of the same span are merged."""
+    legs = critical_path(spans)
+    whole = sum(leg.seconds for leg in legs) or 1e-9
+    several = len({leg.span.rank for leg in legs if leg.span}) > 1
+    joined: list[tuple[str, str, float, int]] = []
+    for leg in legs:
+        name, lane = (leg.span.name, leg.span.thread) if leg.span else ("(idle)", "")
+        if several and leg.span:
+            lane = f"rank {leg.span.rank} {lane}"
+        if joined and joined[-1][:2] == (name, lane):
+            joined[-1] = name, lane, joined[-1][2] + leg.seconds, joined[-1][3] + 1
+        else:
+            joined.append((name, lane, leg.seconds, 1))
+    rows = [
+        [name, lane, short_duration(seconds), f"{seconds / whole:.1%}", f"×{times}" if times > 1 else ""]
+        for name, lane, seconds, times in joined
+        if seconds / whole >= 0.001
+    ]
+    return table(["span", "on", "time", "share", ""], rows, width=width, right=["time", "share"], colour=colour)
+
+
+def changes(here: Spans, there: Spans) -> list[Change]:
+    """Seconds per step by name and kind in both runs, largest difference first."""
+    mine, theirs = _a_step(here), _a_step(there)
+    found = [Change(*key, mine.get(key, 0.0), theirs.get(key, 0.0)) for key in dict.fromkeys([*mine, *theirs])]
+    return sorted(found, key=lambda one: -abs(one.more))
+
+
+def against(here: Spans, there: Spans, *, width: int | None = None, colour: bool = False) -> str:
+    """The changes as a table; slower is red."""
+    rows: list[list[str | Cell]] = [
+        [
+            one.name,
+            KINDS.get(one.kind, one.kind),
+            short_duration(one.here),
+            short_duration(one.there),
+            Cell(
+                _sign(one.more) + short_duration(abs(one.more)), "31" if one.more > 0 else "32" if one.more < 0 else ""
+            ),
+            f"{one.here / one.there:.2f}x" if one.there else "new",
+        ]
+        for one in changes(here, there)[:MOST]
+    ]
+    head = ["own time per step", "on", "here", "there", "change", ""]
+    return table(head, rows, width=width, right=head[2:], colour=colour)
+
+
+def _sign(seconds: float) -> str:
+    return "+" if seconds > 0 else "-" if seconds < 0 else ""
+
+
+def _a_step(spans: Spans) -> dict[tuple[str, str], float]:
+    steps = 0  # of all ranks; those without one are a step
+    for rank in spans.ranks:
+        mine = spans.of(rank=rank)
+        steps += len(mine.steps) + (len(mine.at()) < len(mine))
+    return {(one.name, one.kind): one.own / (steps or 1) for one in spans.table(by_step=False)}
+
+
+class _Leaf(msgspec.Struct, frozen=True):
+    span: Span
+    begin: int
+    end: int
+
+    @property
+    def is_device(self) -> bool:
+        return self.span.kind == "device"
+
+
+def _leaves(spans: Sequence[Span]) -> list[_Leaf]:
+    """The intervals of every span that no child on the same timeline covers; queues are left out."""
+    known = {span.key: span for span in spans}
+    inside: dict[object, list[timing.Interval]] = {}
+    for span in spans:
+        outer = known.get(span.parent_key)
+        if outer is not None and outer.timeline == span.timeline:
+            inside.setdefault(outer.key, []).append((span.start, span.end))
+    found: list[_Leaf] = []
+    for span in spans:
+        if span.kind == "queue":
+            continue
+        at = span.start
+        for begin, end in timing.union(inside.get(span.key, ())):
+            if begin > at:
+                found.append(_Leaf(span, at, min(begin, span.end)))
+            at = max(at, end)
+        if at < span.end:
+            found.append(_Leaf(span, at, span.end))
+    return found

@@ -1,0 +1,92 @@
+"""A terminal in raw mode: keys in, changed lines out. The previous screen is restored at the end."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from chiplog.views.tui.app import App
+
+EVERY = 0.5  # s between reads of the disk
+KEYS = {
+    b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left", b"\x1bOA": "up", b"\x1bOB": "down",
+    b"\x1bOC": "right", b"\x1bOD": "left", b"\x1b[5~": "pgup", b"\x1b[6~": "pgdn", b"\x1b[H": "home", b"\x1b[F": "end",
+    b"\x1b[1~": "home", b"\x1b[4~": "end", b"\x1bOH": "home", b"\x1bOF": "end", b"\x1b[Z": "backtab", b"\x1b": "esc",
+    b"\r": "enter", b"\n": "enter", b"\t": "tab", b"\x7f": "backspace", b"\x08": "backspace", b"\x03": "ctrl-c",
+}  # fmt: skip
+
+
+def watch(board: App) -> None:
+    """Show a board until the user quits."""
+    fd = sys.stdin.fileno()
+    shown: list[str] = []
+    looked = 0.0
+    with _raw(fd):
+        while not board.done:
+            size = shutil.get_terminal_size((80, 24))
+            lines = board.render(size.columns, size.lines)
+            _draw(shown, lines)
+            shown = lines
+            while not board.done:
+                wait = max(0.0, EVERY - (time.monotonic() - looked))
+                if select.select([fd], [], [], wait)[0]:
+                    data = os.read(fd, 1024)
+                    if not data:
+                        return  # the terminal is gone
+                    for key in keys(data):
+                        board.press(key)
+                    break
+                looked = time.monotonic()
+                if board.refresh():
+                    break
+                if shutil.get_terminal_size((80, 24)) != size:
+                    shown = []
+                    break
+
+
+def keys(data: bytes) -> Iterator[str]:
+    """The keys in the bytes from a terminal."""
+    while data:
+        known = next((code for code in sorted(KEYS, key=len, reverse=True) if data.startswith(code)), None)
+        if known is not None and not (known == b"\x1b" and len(data) > 1 and data[1:2] in b"[O"):
+            yield KEYS[known]
+            data = data[len(known) :]
+            continue
+        if data[:1] == b"\x1b":  # an unknown sequence
+            end = next((at for at in range(2, len(data)) if 0x40 <= data[at] <= 0x7E), len(data) - 1)
+            data = data[end + 1 :]
+            continue
+        size = 1 if data[0] < 0x80 else 2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4
+        yield data[:size].decode("utf-8", "replace")
+        data = data[size:]
+
+
+def _draw(before: list[str], now: list[str]) -> None:
+    """Send the lines that have changed."""
+    out = [] if before else ["\x1b[2J"]
+    for at, line in enumerate(now):
+        if at >= len(before) or before[at] != line:
+            out.append(f"\x1b[{at + 1};1H{line.rstrip()}\x1b[0m\x1b[K")
+    if out:
+        sys.stdout.write("".join(out))
+        sys.stdout.flush()
+
+
+@contextmanager
+def _raw(fd: int) -> Iterator[None]:
+    before = termios.tcgetattr(fd)
+    try:
+        tty.setraw(fd, termios.TCSADRAIN)
+        sys.stdout.write("\x1b[?1049h\x1b[?25l")
+        yield
+    finally:
+        sys.stdout.write("\x1b[0m\x1b[?25h\x1b[?1049l")
+        sys.stdout.flush()
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)

@@ -1,0 +1,110 @@
+"""A stored run as its calls were made: which names one call had, and where steps begin again.
+
+Steps that begin again with each epoch would lie over each other. Here they go on: the second epoch's first value stands
+behind the first epoch's last, in datasets, pictures and text plots. Datasets keep the steps as they were given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+
+from chiplog.core.records import Eval, Event, Matrix, Step, Text, points
+from chiplog.sinks.shared.update_rows import UPDATE
+from chiplog.store.contents.contents import Contents
+from chiplog.store.points.columns import Steps
+from chiplog.store.points.series import Series
+from chiplog.store.reader import Stored
+from chiplog.views.metric_families import group_of
+
+
+class ByCall(Stored):
+    """A stored run whose series go on where steps begin again."""
+
+    @cached_property
+    def calls(self) -> CallOrder:
+        found = CallOrder()
+        for record in self.records():
+            found.add(record)
+        return found
+
+    def series(self, name: str, *, rank: int | None = None, attempt: int | None = None) -> Series:
+        found = super().series(name, rank=rank, attempt=attempt)
+        if not self.calls.begins_again or not len(found):
+            return found
+        places = self.calls.places
+        steps = [places.get(seq, step) for seq, step in zip(found.seqs.tolist(), found.steps.tolist(), strict=True)]
+        return found.moved(np.array(steps))
+
+    def contents(self, *kinds: str) -> Contents:
+        contents = super().contents(*kinds)
+        if self.calls.begins_again:
+            for frames in contents.matrices.values():
+                frames[:] = [one._replace(step=self.calls.places.get(one.seq, one.step)) for one in frames]
+        return contents
+
+    def steps_at(self, places: Steps) -> Steps:
+        """The steps as they were given, of the places where they stand."""
+        given = self.calls.given
+        return np.array([given.get(place, place) for place in places.tolist()]) if self.calls.begins_again else places
+
+
+class CallOrder:
+    """What is known of the calls that a run's records are of."""
+
+    def __init__(self) -> None:
+        self.begins_again = False
+        self.places: dict[int, int | float] = {}  # by seq
+        self.given: dict[int | float, int | float] = {}  # the steps, by place
+        self.apart: set[str] = set()  # names without a group that were logged in a call without any group
+        self._open: dict[int | float, list[set[str]]] = {}  # names that are still to come, by step
+        self._last: dict[str, int | float] = {}  # step of each name
+        self._newest: dict[int | float, int | float] = {}  # the place of each step
+        self._ahead: int | float = 0  # how far places are ahead of steps
+        self._top: int | float = -1
+
+    def add(self, record: object) -> None:
+        if isinstance(record, Event):
+            if record.name == UPDATE and record.step is not None:
+                names = set(map(str, record.data.get("names", ())))
+                self._open.setdefault(record.step, []).append(names)
+                self._begin(record.step, names)
+            self._place(record.seq, record.step)
+        elif isinstance(record, (Step, Eval)):
+            names = set(record.metrics) if isinstance(record, Step) else {name for name, _ in points(record)}
+            if not record.across and not self._is_of_an_open_one(record.step, names):
+                self._begin(record.step, names)
+            self._place(record.seq, record.step)
+        elif isinstance(record, (Matrix, Text)):
+            if record.step is not None and not self._is_of_an_open_one(record.step, {record.name}):
+                self._begin(record.step, {record.name})
+            self._place(record.seq, record.step)
+
+    def _is_of_an_open_one(self, step: int | float, names: set[str]) -> bool:
+        for missing in self._open.get(step, ()):
+            if not missing.isdisjoint(names):
+                missing.difference_update(names)
+                if not missing:
+                    self._open[step].remove(missing)
+                return True
+        return False
+
+    def _begin(self, step: int | float, names: Iterable[str]) -> None:
+        """A call: steps begin again where one of its names had a later one."""
+        names = set(names)
+        if any(self._last.get(name, step) > step for name in names):
+            self.begins_again = True
+            self._ahead = self._top + 1 - step
+        self._last.update(dict.fromkeys(names, step))
+        place = step + self._ahead
+        self._top = max(self._top, place)
+        self._newest[step] = place
+        self.given[place] = step
+        if not any(map(group_of, names)):
+            self.apart |= names
+
+    def _place(self, seq: int, step: int | float | None) -> None:
+        if step is not None:
+            self.places[seq] = self._newest.get(step, step + self._ahead)

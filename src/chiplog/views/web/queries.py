@@ -1,0 +1,304 @@
+"""The queries of the page, answered from a run as plain data."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chiplog.core import records
+from chiplog.metrics.span_lanes import Lanes
+from chiplog.store import layout
+from chiplog.store.contents.contents import Contents, Sample
+from chiplog.store.journal.cursors import cursors
+from chiplog.store.reader import Stored
+from chiplog.store.runs import state
+from chiplog.store.runs.catalog import Entry
+from chiplog.store.spans.spans import Spans
+from chiplog.views.web.listing import encode, row
+
+NAMES = 100_000  # series listed for a page
+PAGE = 50  # samples
+LONGEST = 20_000  # characters of one text
+RANK_STEPS = 500  # columns of a step × rank picture
+TRACED = 400  # steps whose time is shown
+BARS = 20_000  # spans of one step
+
+
+def about(stored: Stored, entry: Entry, contents: Contents) -> dict[str, Any]:
+    """Everything about a run except its series."""
+    attempts = state.attempts(stored.path)
+    with contents.lock:
+        contents.refresh()
+        running = entry.state == "running"
+        damage = contents.damage + ([] if running else contents.torn())
+        facts: dict[str, Any] = {
+            **row(entry),
+            "created": stored.created / 1e6,
+            "values": entry.values,
+            "config": contents.config,
+            "environment": contents.environment,
+            "attempts": [_attempt(one, contents) for one in attempts[:500]],
+            "attempt_count": len(attempts),
+            "ranks": sorted({segment.rank for segment in layout.segments(stored.path)}),
+            "alerts": [_alert(one) for one in contents.alerts],
+            "alert_count": contents.alert_count,
+            "tables": [{"name": name, "count": count} for name, count in contents.sample_counts.items()],
+            "matrices": [
+                {"name": name, "steps": [frame.step for frame in frames], "shape": list(frames[-1].shape)}
+                for name, frames in contents.matrices.items()
+            ],
+            "files": [_file(one) for one in list(contents.files.values())[:5000]],
+            "console": len(contents.console),
+            "spans": contents.has_spans,
+            "damage": [str(one) for one in damage[:200]],
+            "damage_count": len(damage),
+        }
+    facts["sinks"] = [{"name": one.name, "lag": one.lag, "trouble": one.trouble} for one in cursors(stored.path)]
+    names = stored.names()
+    facts["names"], facts["name_count"] = names[:NAMES], len(names)
+    return facts
+
+
+def samples(contents: Contents, table: str, *, offset: int, find: str, column: str = "") -> dict[str, Any]:
+    """A page of a table, newest first; `find` is a plain text, case-insensitive."""
+    with contents.lock:
+        contents.refresh()
+        kept = samples_of(contents, table)
+        count = contents.sample_counts.get(table, 0)
+    kept.reverse()
+    wanted = find.casefold()
+    if wanted:
+        kept = [one for one in kept if _matches(one, wanted, column)]
+    names: dict[str, None] = {}
+    for one in kept[:2000]:
+        names.update(dict.fromkeys(one.cells))
+    return {
+        "columns": list(names)[:100],
+        "found": len(kept),
+        "kept": min(count, len(kept)) if not wanted else None,
+        "count": count,
+        "offset": offset,
+        "rows": [
+            {"step": one.step, "time": one.time / 1e6, "cells": {str(k): _text(v) for k, v in one.cells.items()}}
+            for one in kept[offset : offset + PAGE]
+        ],
+    }
+
+
+def matrix(contents: Contents, name: str, at: int) -> dict[str, Any] | None:
+    """One matrix of a name, by its index in time."""
+    with contents.lock:
+        contents.refresh()
+        frames = contents.matrices.get(name)
+        if not frames:
+            return None
+        frame = frames[at if 0 <= at < len(frames) else -1]
+        steps = [one.step for one in frames]
+    return {"step": frame.step, "steps": steps, "values": [row.tolist() for row in frame.rows]}
+
+
+def samples_of(contents: Contents, name: str) -> list[Sample]:
+    """The rows of a table and the texts of a name, by time."""
+    both = [*contents.tables.get(name, ()), *contents.texts.get(name, ())]
+    return sorted(both, key=lambda one: one.time) if name in contents.texts else both
+
+
+def ranks(stored: Stored, name: str) -> dict[str, Any]:
+    """A series as step × rank, reduced to what a screen can show: the mean of the steps that share a column."""
+    found = stored.series(name).by_rank()
+    values, steps = found.values, found.steps.astype(np.float64)
+    count = len(steps)
+    known = np.isfinite(values)
+    finite = np.where(known, values, 0.0)
+    with np.errstate(all="ignore"):
+        means = finite.sum(axis=0) / known.sum(axis=0)
+        if count > RANK_STEPS:
+            starts = np.linspace(0, count, RANK_STEPS + 1).astype(np.int64)[:-1]
+            values = np.add.reduceat(finite, starts, axis=0) / np.add.reduceat(known.astype(np.int64), starts, axis=0)
+            steps = steps[starts]
+    return {
+        "ranks": found.ranks.tolist(),
+        "steps": steps.tolist(),
+        "count": count,
+        "means": means.tolist(),
+        "values": values.T.tolist(),
+    }
+
+
+def trace(spans: Spans) -> dict[str, Any]:
+    """Where the time went: by name over the whole run, and by step for the newest steps."""
+    newest = spans.steps[-TRACED:]
+    steps: dict[float, dict[str, float]] = {float(step): {} for step in newest}
+    for one in spans.at(first=newest[0]).table() if newest else ():
+        if one.step is not None:
+            own = steps[float(one.step)]
+            own[one.name] = own.get(one.name, 0.0) + one.own
+    return {
+        "count": len(spans),
+        "names": sorted((_named(*item) for item in spans.by_name().items()), key=lambda one: -one["own"])[:200],
+        "steps": [{"step": step, "own": own} for step, own in steps.items()],
+    }
+
+
+def timeline(spans: Spans, step: float, rank: int) -> dict[str, Any]:
+    """One step of a rank in its last attempt: lanes by start, and spans below their parents."""
+    found = spans.at(step=step).of(rank=rank)
+    found = found.of(attempt=max(found.attempts, default=0))
+    left = max(0, len(found) - BARS)
+    found = found.longest(BARS)
+    begin, end = found.reach
+    timelines: dict[str, int] = {}
+    kinds: list[str] = []
+    rows: list[Lanes] = []
+    drawn = []
+    for span in sorted(found, key=lambda one: (one.start, -one.duration, one.id)):
+        lane = timelines.setdefault(span.thread, len(timelines))
+        if lane == len(rows):
+            kinds.append(span.kind)
+            rows.append(Lanes())
+        drawn.append(
+            {
+                "lane": lane,
+                "row": rows[lane].place(span.start, span.end),
+                "name": span.name,
+                "start": (span.start - begin) / 1e9,
+                "seconds": span.seconds,
+                "failed": span.failed,
+                "tags": {**span.tags, **({"error": span.error} if span.error else {})},
+            }
+        )
+    return {
+        "step": step,
+        "rank": rank,
+        "seconds": (end - begin) / 1e9,
+        "left": left,
+        "lanes": [
+            {"name": name, "kind": kind, "rows": len(own)}
+            for name, kind, own in zip(timelines, kinds, rows, strict=True)
+        ],
+        "spans": drawn,
+    }
+
+
+def goodput(stored: Stored) -> dict[str, Any]:
+    """Where the time of all attempts went, and that of a typical recent step."""
+    spans = stored.spans()
+    ledger = stored.goodput(spans)
+    parts = stored.step_parts(spans)
+    return {
+        "share": ledger.goodput,
+        "wall": ledger.wall,
+        "seconds": {kind: spent for kind, spent in ledger.seconds.items() if spent > 0},
+        "step": [part._asdict() for part in parts] if len(parts) > 1 else [],
+    }
+
+
+def open_file(run: Path, file: records.File) -> tuple[int, int] | None:
+    """A file that a run lists, opened without following a link out of the run: (descriptor, size).
+
+    None unless it is a regular file with a single name inside the run.
+    """
+    parts = file.path.split("/")
+    if not parts or any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
+        return None
+    folder = -1
+    try:
+        folder = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for part in parts[:-1]:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        found = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except (OSError, ValueError):
+        return None
+    finally:
+        if folder >= 0:
+            os.close(folder)
+    what = os.fstat(found)
+    if not stat.S_ISREG(what.st_mode) or what.st_nlink != 1:
+        os.close(found)
+        return None
+    return found, what.st_size
+
+
+def file_key(path: str) -> str:
+    """The key of a file for the page, which is never its path."""
+    return blake2b(path.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _named(name: str, spans: Spans) -> dict[str, Any]:
+    total = spans.total()
+    return {
+        "name": name,
+        "count": len(spans),
+        "total": total,
+        "own": spans.own(),
+        "mean": total / len(spans),
+        "p99": sorted(spans.seconds)[len(spans) * 99 // 100],
+    }
+
+
+def _attempt(one: state.AttemptState, contents: Contents) -> dict[str, Any]:
+    end = time.time_ns() if one.state == "running" else one.last.time if one.last else None
+    return {
+        "attempt": one.attempt,
+        "rank": one.rank,
+        "state": one.state,
+        "launch": one.launch,
+        "start": one.start.time / 1e6 if one.start else None,
+        "end": end / 1e6 if end else None,
+        "host": one.start.host if one.start else "",
+        "pid": one.start.pid if one.start else None,
+        "durability": one.start.durability if one.start else "",
+        "reason": one.finish.reason if one.finish else "",
+        "missing": one.finish.missing if one.finish else 0,
+        "first_step": contents.stream(one.rank, one.attempt).first,
+    }
+
+
+def _alert(one: records.Alert) -> dict[str, Any]:
+    return {
+        "title": one.title,
+        "level": one.level,
+        "text": one.text,
+        "rule": one.rule,
+        "step": one.step,
+        "time": one.time / 1e6,
+        "evidence": one.evidence,
+    }
+
+
+def _file(one: records.File) -> dict[str, Any]:
+    return {
+        "key": file_key(one.path),
+        "name": one.name,
+        "path": one.path,
+        "media": one.media,
+        "size": one.size,
+        "caption": one.caption,
+        "step": one.step,
+    }
+
+
+def _matches(one: Sample, wanted: str, column: str) -> bool:
+    cells = [one.cells[column]] if column in one.cells else one.cells.values()
+    return any(wanted in _text(cell).casefold() for cell in cells)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else value[: LONGEST - 1] + "…"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if value is None or isinstance(value, (int, bool)):
+        return str(value)[:LONGEST]
+    try:
+        return encode(value).decode()[:LONGEST]
+    except (TypeError, ValueError, RecursionError):
+        return "…"

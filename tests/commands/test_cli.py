@@ -1,0 +1,98 @@
+"""The command line as a whole: arguments, mistakes and exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chiplog.cli import main, parser
+
+from .conftest import Cli
+
+
+def test_a_mistake_is_one_line_and_code_2(cli: Cli) -> None:
+    """An unknown run gives one line on stderr and exit code 2, without a traceback."""
+    code, out, err = cli("show", "nothing")
+    assert (code, out) == (2, "")
+    assert err.startswith("chiplog: no run 'nothing'")
+    assert err.count("\n") == 1
+
+
+def test_dir_may_stand_before_or_behind_the_verb(cli: Cli, path: Path) -> None:
+    """`--dir` is understood on both sides of the verb."""
+    root = path.parent.parent
+    assert cli("--dir", root, "ls")[1] == cli("ls", "--dir", root)[1]
+    assert "first" in cli("ls", "--dir", root)[1]
+
+
+def test_the_environment_says_where_runs_are(
+    cli: Cli, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without `--dir`, `CHIPLOG_DIR` is looked into."""
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    monkeypatch.setenv("CHIPLOG_DIR", str(path.parent.parent))
+    assert "first" in cli("ls")[1]
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("which", ["first", "fir", "tiny-lm/first", "a try", "latest", "runs/tiny-lm/first"])
+def test_a_run_goes_by_many_names(cli: Cli, which: str) -> None:
+    """A run is found by id, its beginning, project/id, name, `latest` and path."""
+    assert cli("cat", which, "--kind", "eval")[1].count("\n") == 1
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` says which one this is."""
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("chiplog 0.")
+
+
+def test_every_verb_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help of each verb shows how it is used."""
+    for verb in ("ls", "show", "tail", "cat", "plot", "export", "compact", "doctor", "demo"):
+        with pytest.raises(SystemExit):
+            parser().parse_args([verb, "--help"])
+        assert f"example: chiplog {verb}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.usefixtures("path")
+def test_a_missing_package_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without numpy, `plot` says what to install."""
+    for name in [
+        name for name in sys.modules if name.startswith(("chiplog.views.charts.text_plot", "chiplog.commands.plot"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    code, _, err = cli("plot")
+    assert code == 2
+    assert "pip install 'chiplog[read]'" in err and err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("path")
+def test_looking_at_a_list_loads_no_arrays() -> None:
+    """`chiplog ls` imports neither numpy nor pyarrow, so that it starts at once."""
+    script = "import sys, chiplog.cli; chiplog.cli.main(['ls']); print({'numpy', 'pyarrow'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")
+
+
+@pytest.mark.usefixtures("path")
+def test_it_is_a_module_too() -> None:
+    """`python -m chiplog` does the same."""
+    done = subprocess.run([sys.executable, "-m", "chiplog", "ls"], capture_output=True, text=True, check=True)
+    assert "first" in done.stdout
+
+
+@pytest.mark.usefixtures("path")
+def test_a_reader_that_goes_away_is_no_trouble() -> None:
+    """`chiplog cat | head -1` ends without a word on stderr."""
+    words = f"{sys.executable} -m chiplog cat latest | head -1"
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""

@@ -1,0 +1,103 @@
+"""`chiplog doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli
+
+SEGMENT = "r00000-a01-0000"
+
+
+@pytest.fixture
+def sound(path: Path) -> Path:
+    """A run with nothing wrong."""
+    path.chmod(0o700)
+    return path
+
+
+@pytest.mark.usefixtures("sound")
+def test_a_sound_run_is_well(cli: Cli) -> None:
+    """A finished run has no problems, and the exit code says so."""
+    code, out, _ = cli("doctor", "latest")
+    assert (code, out.splitlines()[-1]) == (0, "no problems found")
+    for word in ("chiplog 0.", "numpy", "file system", "free", "none damaged", "sink 'csv': up to date"):
+        assert word in out
+
+
+def test_without_a_run_the_place_is_looked_at(cli: Cli) -> None:
+    """`chiplog doctor` alone works where there is no run yet."""
+    code, out, _ = cli("doctor")
+    assert code == 0 and "the first run creates it" in out
+
+
+def test_damage_is_named_by_its_bytes(cli: Cli, sound: Path) -> None:
+    """A flipped byte is a problem with a range, and the record it took is missing."""
+    journal = sound / "journal" / f"{SEGMENT}.jsonl"
+    data = bytearray(journal.read_bytes())
+    start = data.index(b'{"log":"step"')
+    data[start + 20] ^= 1
+    journal.write_bytes(data)
+    code, out, _ = cli("doctor", "latest")
+    assert code == 1
+    assert f"journal/{SEGMENT}.jsonl: bytes {start}-" in out
+    assert "1 records are missing: seq " in out
+
+
+def test_a_torn_end_is_found(cli: Cli, sound: Path) -> None:
+    """An unfinished last line of a run that is over is a problem."""
+    with (sound / "journal" / f"{SEGMENT}.jsonl").open("ab") as file:
+        file.write(b'{"log":"st')
+    code, out, _ = cli("doctor", "latest")
+    assert code == 1 and "the last line is torn" in out
+
+
+def test_leftovers_are_found(cli: Cli, sound: Path) -> None:
+    """A reserve of a dead run and a file that was never published are problems."""
+    reserve, aside = sound / "journal" / "r00000.reserve", sound / "parts" / ".x.parquet.0123abcd"
+    aside.parent.mkdir(mode=0o700)
+    for file in (reserve, aside):
+        file.touch(mode=0o600)
+        os.utime(file, (0, 0))
+    out = cli("doctor", "latest")[1]
+    assert "rm runs/tiny-lm/first/journal/r00000.reserve" in out
+    assert "rm runs/tiny-lm/first/parts/.x.parquet.0123abcd" in out
+
+
+def test_others_may_not_look(cli: Cli, sound: Path) -> None:
+    """A file that others can read is a problem, with the command that mends it."""
+    (sound / "run.json").chmod(0o644)
+    code, out, _ = cli("doctor", "latest")
+    assert code == 1 and "other users can access first/run.json" in out and "chmod -R go=" in out
+
+
+def test_a_sink_that_is_behind(cli: Cli, sound: Path) -> None:
+    """What a sink of a finished run has not got is a problem."""
+    cursor = sound / "cursors" / "csv.json"
+    data = json.loads(cursor.read_text())
+    data["positions"]["r00000-a01"][1] -= 100
+    cursor.write_text(json.dumps(data))
+    code, out, _ = cli("doctor", "latest")
+    assert code == 1 and "sink 'csv' has not received the last 100 B" in out
+
+
+def test_a_part_of_something_else(cli: Cli, sound: Path) -> None:
+    """A part that says more than its journal holds does not match."""
+    cli("compact")
+    journal = sound / "journal" / f"{SEGMENT}.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-2]))
+    code, out, _ = cli("doctor", "latest")
+    assert code == 1 and f"parts/{SEGMENT} covers" in out
+
+
+def test_a_part_that_is_broken(cli: Cli, sound: Path) -> None:
+    """A part that is no Parquet is a problem, with what to do."""
+    cli("compact")
+    (sound / "parts" / f"{SEGMENT}.points.parquet").write_bytes(b"nothing")
+    code, out, _ = cli("doctor", "latest")
+    assert code == 1 and "cannot be read" in out and "chiplog compact" in out

@@ -1,0 +1,63 @@
+"""`chiplog report` and `chiplog compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import chiplog
+
+from .conftest import Cli
+
+
+def test_a_report_is_written_with_the_run(cli: Cli, path: Path) -> None:
+    """The files are named, with their size."""
+    code, out, _ = cli("report", "latest", "--only", "report,data")
+    assert code == 0 and "report.html" in out and "train.h5" in out
+    assert (path / "files" / "report.md").read_text().startswith("# Run a try")
+
+
+@pytest.mark.usefixtures("path")
+def test_formats_and_places_may_be_chosen(cli: Cli, tmp_path: Path) -> None:
+    code, _, _ = cli("report", "latest", "-o", tmp_path / "out", "--data", "csv,nc", "--pictures", "svg")
+    made = {str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*") if one.is_file()}
+    assert code == 0 and {"train.csv", "eval.nc", "plots/mplot/train/loss.svg", "plots/tplot/train/loss.txt"} <= made
+
+
+@pytest.mark.usefixtures("path")
+def test_text_plots_are_shown_when_asked(cli: Cli, tmp_path: Path) -> None:
+    out = cli("report", "latest", "-o", tmp_path / "out", "--only", "text", "--show")[1]
+    assert "train/loss histogram" in out and "\x1b" not in out
+
+
+@pytest.mark.usefixtures("path")
+def test_a_stage_that_fails_is_an_error_at_the_end(cli: Cli, tmp_path: Path) -> None:
+    """The rest is there."""
+    code, out, err = cli("report", "latest", "-o", tmp_path / "out", "--only", "data,report", "--data", "xlsx")
+    assert code == 1 and "unknown dataset format 'xlsx'" in err and "report.html" in out
+
+
+def test_runs_are_compared(cli: Cli, path: Path, tmp_path: Path) -> None:
+    """On the terminal, as Markdown and as HTML."""
+    with chiplog.init(project="tiny-lm", id="second", config={"lr": 1e-3}, sinks="none") as run:
+        for step in range(40):
+            run.log({"train/loss": 9.0 / (step + 1)}, step=step)
+    out = cli("compare", "first", "second")[1]
+    assert "At equal step" in out and "train/loss" in out and "0.001" in out
+    for name, sign in (("c.md", "# a try beside second"), ("c.html", "<svg")):
+        assert cli("compare", "first", "second", "--metric", "train/*", "-o", tmp_path / name)[0] == 0
+        assert sign in (tmp_path / name).read_text()
+    assert cli("compare", "first", "second", "-o", "c.pdf")[0] == 2
+    assert cli("compare", "first")[0] == 2
+
+
+@pytest.mark.usefixtures("path")
+def test_datasets_are_exported(cli: Cli, tmp_path: Path) -> None:
+    """One file for each group."""
+    code, out, _ = cli("export", "latest", "--to", "h5", "-o", tmp_path / "out")
+    assert (
+        code == 0
+        and {one.name for one in (tmp_path / "out").iterdir()} == {"train.h5", "eval.h5"}
+        and "train.h5" in out
+    )

@@ -1,0 +1,49 @@
+"""Which step a row belongs to."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from chiplog.core.clock import RunClock
+from chiplog.core.engine.recorder import Recorder
+from chiplog.core.engine.step_count import StepCount
+from chiplog.core.tracing.tracer import Tracer
+
+
+@pytest.fixture
+def steps() -> StepCount:
+    return StepCount(Recorder("run", None, RunClock()), Tracer(None, None), first=5)
+
+
+def test_rows_without_steps_count_from_the_first(steps: StepCount) -> None:
+    """And are marked as counted."""
+    assert [steps.take(None) for _ in range(3)] == [(5, True), (6, True), (7, True)]
+    assert steps.next == 8 and steps.newest == 7 and not steps.given
+
+
+def test_once_a_step_is_given_rows_without_one_join_the_newest(steps: StepCount) -> None:
+    """Those that were counted before stay counted."""
+    steps.take(None)
+    assert steps.take(100) == (100, False) and steps.given
+    assert steps.take(None) == (100, False)
+    assert steps.is_counted(5) and not steps.is_counted(100)
+    assert steps.take(5) == (5, False) and steps.take(None) == (5, True)
+
+
+def test_a_step_that_is_begun_is_joined(steps: StepCount) -> None:
+    """The next one is counted, a given one is not."""
+    assert steps.begin() == 5 and steps.take(None) == (5, True)
+    assert steps.begin(9) == 9 and steps.take(None) == (9, False)
+    assert steps.begin() == 10 and steps.join(None) == 10 and steps.is_counted(10)
+
+
+def test_odd_steps(steps: StepCount, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any number is a step; what is not one takes the newest, and that is reported."""
+    assert steps.take(2.5) == (2.5, False)
+    assert steps.take(True) == (1, False)
+    assert steps.take("seven") == (1, False)  # type: ignore[arg-type]
+    assert "a step is a number, not 'seven'" in capsys.readouterr().err
+    steps.take(math.inf)
+    assert steps.next == 0

@@ -1,0 +1,230 @@
+"""What `init` takes, and the ways to find or join a run."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chiplog
+from chiplog.core.errors import BadSetting, RunExists, RunNotFound, UnknownSink, Unwritable
+from tests.core.run.begun import begin
+
+
+def test_config_comes_from_anything_and_is_redacted_on_disk(tmp_path: Path) -> None:
+    """A dict, a namespace or a dataclass; secrets stay in memory."""
+
+    @dataclasses.dataclass
+    class Options:
+        lr: float = 0.1
+
+    assert begin(tmp_path, config=Options()).config == {"lr": 0.1}
+    assert begin(tmp_path, config=argparse.Namespace(lr=0.2)).config == {"lr": 0.2}
+    run = begin(tmp_path, config={"lr": 0.3, "api_key": "abc", "net": {"heads": 8}})
+    assert run.config["api_key"] == "abc" and run.config.lr == 0.3
+    run.config["batch"] = 32
+    run.config.update(lr=0.4)
+    assert chiplog.read(run.dir).config == {"lr": 0.4, "api_key": "[redacted]", "net": {"heads": 8}, "batch": 32}
+    with pytest.raises(BadSetting, match="config is a mapping"):
+        begin(tmp_path, config=5)
+
+
+def test_resume_is_a_token_must_or_never(tmp_path: Path) -> None:
+    """Each with an error that says what to do."""
+    first = begin(tmp_path)
+    token = first.resume_token()
+    first.finish()
+    again = begin(tmp_path, resume=token)
+    assert again.id == first.id and again.identity.attempt == 2
+    assert begin(tmp_path, id=first.id, resume="must").id == first.id
+    with pytest.raises(RunExists, match="resume='never'"):
+        begin(tmp_path, id=first.id, resume="never")
+    with pytest.raises(RunNotFound, match="resume='must'"):
+        begin(tmp_path, id="none-such", resume="must")
+    with pytest.raises(BadSetting, match="token"):
+        begin(tmp_path, resume="maybe")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"sinks": "csvv"}, UnknownSink, ["csvv", "console, csv, jsonl, json, tensorboard, memory"]),
+        ({"id": "../x"}, BadSetting, ["../x", "a-z"]),
+        ({"id": "Ω"}, BadSetting, ["directory name"]),
+        ({"durability": "never"}, BadSetting, ["'process', 'relaxed', 'disk'"]),
+        ({"nonsense": 1}, BadSetting, ["nonsense", "project"]),
+    ],
+)
+def test_a_mistake_at_the_door_fails_there(
+    tmp_path: Path, settings: dict[str, object], error: type[Exception], words: list[str]
+) -> None:
+    """With the value in the message, and the choices."""
+    with pytest.raises(error) as raised:
+        begin(tmp_path, **settings)
+    assert all(word in str(raised.value) for word in words)
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_an_unwritable_place_is_told_at_once(tmp_path: Path) -> None:
+    """With the way out."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unwritable, match=r"init\(dir=\.\.\.\) or CHIPLOG_DIR"):
+        begin(tmp_path / "file")
+
+
+def test_the_module_speaks_to_the_current_run(tmp_path: Path) -> None:
+    """`chiplog.log`, `chiplog.run` and `chiplog.finish`."""
+    chiplog.core.run.previous = None
+    with pytest.raises(chiplog.ChiplogError, match=r"chiplog\.init"):
+        chiplog.log({"x": 1})
+    run = begin(tmp_path)
+    assert chiplog.run is run
+    chiplog.log({"x": 1.0})
+    assert chiplog.finish() and chiplog.run is None
+    assert chiplog.finish()
+    chiplog.log({"x": 2.0})
+    assert len(chiplog.read(run.dir).series("x")) == 1
+
+
+def test_disabled_switches_all_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written, nothing is said, and the code runs as it is."""
+    monkeypatch.setenv("CHIPLOG_MODE", "disabled")
+    with begin(tmp_path / "runs", sinks="console,csv") as run:
+        assert run.log({"x": 1.0}) == {"x": 1.0}
+        with run.span("a"):
+            run.event("b")
+        run.summary["c"] = 1
+    assert not (tmp_path / "runs").exists() and capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("ranks", [0, "0,1", [1, 2]])
+def test_other_ranks_write_nothing(
+    ranks: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where it is said who keeps a journal, nobody else does."""
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("CHIPLOG_RUN_ID", "run")
+    with begin(tmp_path / "runs", ranks=ranks) as run:
+        run.log({"x": 1.0})
+    assert run.finish() and not (tmp_path / "runs").exists() and capsys.readouterr().err == ""
+
+
+def test_a_rank_that_logs_nothing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default too: rank 0 owns the journal and the sinks."""
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with begin(tmp_path / "runs") as run, run.span("work"):
+        run.event("seen")
+    assert run.finish() and not (tmp_path / "runs").exists() and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("ranks", "said"), [("last", ""), ("3", ""), ([3, 9], "there are 4"), (7, "there are 4")])
+def test_the_rank_that_is_named_keeps_the_run(
+    ranks: object, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its sinks; where none of those named is there, the last one does, and it is said."""
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with begin(tmp_path, ranks=ranks, sinks="csv", reduce=False) as run:
+        run.log({"x": 1.0})
+    assert chiplog.read(run.dir).series("x").values.tolist() == [1.0]
+    assert (run.dir / "files" / "metrics.csv").exists() and said in capsys.readouterr().err
+
+
+def test_with_journals_on_all_ranks_rank_is_an_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launch ties them together; the reader makes a step × rank matrix."""
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+    for rank in range(3):
+        monkeypatch.setenv("SLURM_PROCID", str(rank))
+        monkeypatch.setenv("SLURM_NTASKS", "3")
+        with begin(tmp_path, ranks="all") as run:
+            for step in range(2):
+                run.log({"loss": 10 * rank + step}, step=step)
+    assert run.id == "77"
+    matrix = chiplog.read(run.dir).series("loss").by_rank()
+    assert matrix.ranks.tolist() == [0, 1, 2] and matrix.values.tolist() == [[0, 10, 20], [1, 11, 21]]
+    assert chiplog.read(run.dir).series("loss", rank=1).values.tolist() == [10, 11]
+
+
+def test_ranks_that_cannot_agree_are_told_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a launch id, journals on all ranks are an error at the door."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(BadSetting, match="CHIPLOG_RUN_ID"):
+        begin(tmp_path, ranks="all")
+
+
+def test_a_pickled_run_is_inert_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And says how to open a journal of its own."""
+    run = begin(tmp_path)
+    copy = pickle.loads(pickle.dumps(run))
+    copy.log({"x": 1.0})
+    assert "chiplog.attach" in capsys.readouterr().err
+    assert chiplog.read(run.dir).names() == []
+
+
+def test_attach_opens_a_journal_of_ones_own_in_a_run(tmp_path: Path) -> None:
+    """Of the same launch, so that nobody hides anybody."""
+    run = begin(tmp_path)
+    run.log({"x": 1.0}, step=0)
+    chiplog.core.run.current = None
+    worker = chiplog.attach(run.dir)
+    worker.log({"x": 2.0}, step=0)
+    worker.finish()
+    run.finish()
+    assert chiplog.read(run.dir).series("x").values.tolist() == [1.0, 2.0]
+    with pytest.raises(RunNotFound):
+        chiplog.attach(tmp_path / "nowhere")
+
+
+def test_runs_are_found_by_id_prefix_name_and_latest(tmp_path: Path) -> None:
+    """And an unknown one lists what there is."""
+    for number in range(3):
+        begin(tmp_path, id=f"run-{number}", name=f"name {number}").finish()
+    assert [stored.id for stored in chiplog.runs(tmp_path)] == ["run-0", "run-1", "run-2"]
+    for text in ("run-1", "p/run-1", "name 1", tmp_path / "p" / "run-1"):
+        assert chiplog.read(text, dir=tmp_path).id == "run-1"
+    assert chiplog.read(dir=tmp_path).id == "run-2"
+    with pytest.raises(RunNotFound, match="matches 3 runs"):
+        chiplog.read("run", dir=tmp_path)
+    with pytest.raises(RunNotFound, match="p/run-0"):
+        chiplog.read("other", dir=tmp_path)
+
+
+def test_the_environment_is_gathered_and_kept(tmp_path: Path) -> None:
+    """Command, versions and host; also for a run that ends at once."""
+    with begin(tmp_path) as run:
+        pass
+    environment = chiplog.read(run.dir).environment
+    assert environment["host"] == os.uname().nodename and environment["packages"]["numpy"] == np.__version__
+
+
+def test_the_config_is_a_dict_to_everybody_else(tmp_path: Path) -> None:
+    """It can be pickled into a checkpoint, and all ways of changing it are recorded."""
+    run = begin(tmp_path, config={"lr": 0.1})
+    run.config.setdefault("batch", 8)
+    run.config |= {"depth": 3}
+    run.config.update(argparse.Namespace(width=4), allow_val_change=True)
+    copy = pickle.loads(pickle.dumps(run.config))
+    assert type(copy) is dict and copy == {"lr": 0.1, "batch": 8, "depth": 3, "width": 4}
+    assert chiplog.read(run.dir).config == copy
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"sinks": 5}, "console,csv"), ({"smooth": 2.0}, "smooth"), ({"reduce": "often"}, "every=N")],
+)
+def test_more_mistakes_at_the_door(tmp_path: Path, settings: dict[str, object], words: str) -> None:
+    """Each says what was given and what can be."""
+    with pytest.raises(BadSetting, match=words):
+        begin(tmp_path, **settings)

@@ -1,0 +1,62 @@
+"""What `finalize` hands over, as real services have it: each file once, under the name it has on the disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sinks.conftest import place, sqlite  # noqa: F401  a server that all tests share
+from tests.sinks.mlflow.server import Server
+from tests.sinks.wandb.server import Server as Wandb
+from tests.sinks.wandb.test_sink import environ
+
+SCRIPT = """
+import sys
+from chiplog.frontends.ezpz import History
+
+history = History(project_name=sys.argv[1], backends="wandb,mlflow", outdir="out")
+for step in range(5):
+    history.update({"train/loss": 1 / (step + 1), "eval/loss": 2 / (step + 1)}, step=step)
+history.finalize(outdir="out")
+"""
+FILES = {"report.md", "report.html", "train.h5", "eval.h5", "metrics.jsonl"}
+
+
+@pytest.fixture
+def wandb() -> Iterator[Wandb]:
+    server = Wandb()
+    yield server
+    server.stop()
+
+
+@pytest.mark.timeout(300)
+def test_services_have_each_file_once_under_its_name(
+    sqlite: Server,  # noqa: F811
+    wandb: Wandb,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both reports, the datasets, every line of the JSONL, and pictures by the names of their metrics."""
+    monkeypatch.chdir(tmp_path)
+    experiment = f"ezpz-{os.getpid()}"
+    world = {**environ(wandb), "MLFLOW_TRACKING_URI": sqlite.uri, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    world.pop("MLFLOW_EXPERIMENT_NAME", None)
+    subprocess.run([sys.executable, "-c", SCRIPT, experiment], env=world, check=True, timeout=200, capture_output=True)
+    there = sqlite.run(experiment)
+    pictures = {"plots/train/loss.png", "plots/eval/loss.png", "plots/eval_over_train_loss.png"}
+    assert set(there.files()) == FILES | pictures | {"tables/training_history.json"}
+    lines = (tmp_path / "out" / "metrics.jsonl").read_bytes()
+    assert len(lines.splitlines()) == 5 and there.read("metrics.jsonl") == lines
+    for name in FILES - {"metrics.jsonl"}:
+        assert there.read(name) == (tmp_path / "out" / name).read_bytes()
+    (run_id,) = wandb.runs
+    kept = {one["name"]: one["files"] for one in wandb.artifacts if one["type"] == "file" and one["committed"]}
+    assert set(kept) == {f"{run_id}-{name}" for name in FILES}
+    for name in FILES:
+        assert kept[f"{run_id}-{name}"][name] == (tmp_path / "out" / name).read_bytes()
+    assert [row for row in wandb.runs[run_id].rows if "plots/train/loss" in row]

@@ -1,0 +1,56 @@
+"""Clocks and devices that do what a test says."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chiplog.core.tracing import span
+
+
+class Later:
+    """Watches works until a test says that they are done."""
+
+    def __init__(self) -> None:
+        self.works: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self.works)
+
+    def hold(self, work: Any) -> Any:
+        return work
+
+    def watch(self, work: Any) -> None:
+        self.works.append(work)
+
+    def settle(self, timeout: float) -> None:
+        pass
+
+    def look(self) -> None:
+        pass
+
+    def tend(self) -> None:
+        pass
+
+    def done(self, name: str, at: float, error: str = "") -> None:
+        """The oldest work of this name was done at this second."""
+        work = next(one for one in self.works if one.span.name == name)
+        self.works.remove(work)
+        work.span.tracer.land(work, int(at * 1e9), error)
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+    """The seconds that hosts' spans begin and end at, one after the other."""
+    monkeypatch.setattr(span, "monotonic_ns", iter([int(second * 1e9) for second in seconds]).__next__)
+
+
+def device(number: int) -> Any:
+    return SimpleNamespace(platform="tpu", id=number)
+
+
+def mesh(*numbers: int) -> Any:
+    """As of jax: devices in an array, with names for its axes."""
+    return SimpleNamespace(axis_names=("fsdp",), devices=np.array([device(number) for number in numbers]))

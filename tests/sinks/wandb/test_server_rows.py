@@ -1,0 +1,54 @@
+"""What W&B has of a run: counted at the server, whatever steps others have given their rows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import time
+
+from tests.sinks.wandb.server import Server
+from tests.sinks.wandb.test_sink import QUICK, cursor, environ, server, sync, train
+
+__all__ = ["server"]
+
+OTHERS = """
+import wandb
+run = wandb.init(project="tiny-lm", id="old", settings=wandb.Settings(silent=True))
+for step in range(0, 210, 10):
+    run.log({"loss": step / 7}, step=step)
+run.finish()
+"""
+OURS = """
+run = init(sinks={{"wandb": {{"id": "old", "settings": {1}}}}})
+for step in range({0}, {0} + 30, 10):
+    run.log({{"loss": step / 7}}, step=step)
+began = time.monotonic()
+end(run)
+print(time.monotonic() - began)
+"""
+
+
+def test_a_run_whose_steps_have_gaps_is_gone_on_with(server: Server) -> None:
+    """Rows are counted, not steps: confirmed, closed soon and marked finished, in two attempts and a sync."""
+    world = environ(server)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(OTHERS)],
+        env={**world, "WANDB_ERROR_REPORTING": "false"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    run = server.runs["old"]
+    assert len(run.lines) == 21, done.stderr
+    for first in (210, 240):
+        run.exit = None
+        took = float(train(OURS.format(first, QUICK), world).stdout)
+        assert run.exit == 0 and took < 20
+    assert run.series("loss")[-6:] == [(step, step / 7) for step in range(210, 270, 10)]
+    assert len(run.lines) == run.sent == 27
+    assert (cursor()["state"]["foreign"], cursor()["state"]["rows"]) == (21, 6)
+    began = time.monotonic()
+    assert sync(world).returncode == 0
+    assert time.monotonic() - began < 20 and len(run.lines) == 27

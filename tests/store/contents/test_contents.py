@@ -1,0 +1,136 @@
+"""The contents of a run: the same from its journal, from its parts, and as it grows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+import chiplog
+from chiplog.store import layout
+from chiplog.store.contents.contents import Bounds, Contents
+from chiplog.store.contents.matrices import dense
+from chiplog.store.parts.compaction import compact
+
+
+def log_everything(run: chiplog.Run, first: int = 0) -> None:
+    """Two steps with a record of every kind."""
+    for step in range(first, first + 2):
+        run.log({"loss": 1.0 / (step + 1), "load": chiplog.Matrix([[1.0, math.nan], [2.0]])}, step=step)
+        run.log({"sample": chiplog.Text(f"text {step}")}, step=step)
+        run.table("rows", [{"a": step}, {"a": step + 0.5}], step=step)
+        run.eval({"loss": 2.0}, step=step)
+        run.alert(f"alert {step}")
+        run.config[f"k{step}"] = step
+        run.summary["best"] = step
+
+
+def described(contents: Contents) -> dict[str, object]:
+    """What it says, in a form that compares."""
+    return {
+        "config": contents.config,
+        "summary": contents.summary,
+        "alerts": [one.title for one in contents.alerts],
+        "evals": [(one.step, dict(one.metrics)) for one in contents.evals],
+        "samples": {name: [one.cells for one in kept] for name, kept in contents.samples()},
+        "matrices": {name: [repr(frame.rows) for frame in kept] for name, kept in contents.matrices.items()},
+        "streams": {key: (one.records, one.first, one.last) for key, one in contents.streams.items()},
+        "missing": contents.missing,
+        "damage": contents.damage,
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with chiplog.init("p", sinks="none", dir=tmp_path, alerts=False) as run:
+        log_everything(run)
+    return run.dir
+
+
+def test_a_part_says_what_its_journal_said(path: Path) -> None:
+    """Every kind of record, the count of records, the steps and the holes."""
+    before = described(Contents(path).refresh())
+    assert before["alerts"] == ["alert 0", "alert 1"] and before["missing"] == {}
+    assert before["samples"] == {
+        "rows": [{"a": 0}, {"a": 0.5}, {"a": 1}, {"a": 1.5}],
+        "sample": [{"text": "text 0"}, {"text": "text 1"}],
+    }
+    for segment in layout.segments(path):
+        assert compact(path, segment)
+    assert described(Contents(path).refresh()) == before
+
+
+def test_it_grows_with_the_run(tmp_path: Path) -> None:
+    """Kept open beside a run it ends up where one that is opened at the end does."""
+    run = chiplog.init("p", sinks="none", dir=tmp_path, alerts=False)
+    contents = Contents(run.dir)
+    for first in (0, 2, 4):
+        log_everything(run, first)
+        run.flush()
+        contents.refresh()
+        assert len(contents.evals) == first + 2
+    run.finish()
+    assert described(contents.refresh()) == described(Contents(run.dir).refresh())
+
+
+def test_it_keeps_no_more_than_its_bounds(tmp_path: Path) -> None:
+    """The newest alerts and rows, with the count of all; every other matrix but the first and the last."""
+    run = chiplog.init("p", sinks="none", dir=tmp_path, alerts=False)
+    for first in range(0, 20, 2):
+        log_everything(run, first)
+    run.finish()
+    contents = Contents(run.dir, bounds=Bounds(alerts=3, rows=4, frames=6)).refresh()
+    assert [one.title for one in contents.alerts] == ["alert 17", "alert 18", "alert 19"]
+    assert contents.alert_count == 20
+    assert len(contents.tables["rows"]) == 4 and contents.sample_counts["rows"] == 40
+    steps = [frame.step for frame in contents.matrices["load"]]
+    assert len(steps) <= 6 and steps[0] == 0 and steps[-1] == 19
+
+
+def test_some_kinds_are_read_alone(path: Path) -> None:
+    """What was not asked for is not there; records are counted all the same."""
+    contents = Contents(path, "alert").refresh()
+    assert len(contents.alerts) == 2 and not contents.evals and not contents.tables
+    assert contents.stream(0, 1).records == Contents(path).refresh().stream(0, 1).records
+
+
+def test_a_missing_line_is_a_hole_and_a_torn_one_is_torn(path: Path) -> None:
+    """Unless its stream is live: then it may be being written."""
+    journal = next((path / layout.JOURNAL).glob("*.jsonl"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:4], *lines[5:-1], lines[-1][:10]]))
+    contents = Contents(path).refresh()
+    assert contents.missing == {"r00000-a01": [(4, 4)]}
+    assert [one.reason for one in contents.torn()] == ["unfinished line"]
+    assert contents.torn(live={"r00000-a01"}) == []
+
+
+def test_a_broken_part_gives_way_to_its_segment(path: Path) -> None:
+    """One flipped byte in its rows, and the journal is read instead."""
+    before = described(Contents(path).refresh())
+    for segment in layout.segments(path):
+        compact(path, segment)
+    rows = next((path / layout.PARTS).glob("*.rows.parquet"))
+    data = bytearray(rows.read_bytes())
+    data[20] ^= 1
+    rows.chmod(0o600)
+    rows.write_bytes(data)
+    assert described(Contents(path).refresh()) == before
+
+
+def test_ragged_matrices_end_in_nan(path: Path) -> None:
+    """As numpy has them, rows first."""
+    first = dense(Contents(path, "matrix").refresh().matrices["load"][0])
+    assert repr(first.tolist()) == "[[1.0, nan], [2.0, nan]]"
+
+
+def test_events_need_not_be_kept_to_know_the_config(tmp_path: Path) -> None:
+    """For those who ask what a run says of itself, beside probes that record an event every second."""
+    with chiplog.init("p", sinks="none", dir=tmp_path) as run:
+        for at in range(100):
+            run.event("gpu", id=0, power=at)
+        run.config["lr"] = 0.1
+    contents = Contents(run.dir, "event", bounds=Bounds(events=0)).refresh()
+    assert contents.config == {"lr": 0.1} and not contents.events
+    assert chiplog.read(run.dir).config == {"lr": 0.1}
