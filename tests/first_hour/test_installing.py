@@ -1,0 +1,33 @@
+"""What a new user gets by `pip install`, and the first minute with it."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+
+from tests.first_hour.conftest import ROOT
+from tests.first_hour.environment import Environment
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_example_of_the_readme_works_with_what_it_says_to_install(read: Environment) -> None:
+    """`pip install 'chiplog[read]'`, then the script as printed."""
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    done = read.python(example)
+    assert "[4." in done.stdout and "Traceback" not in done.stderr
+    assert list(read.cwd.glob("runs/tiny-lm/*/files/metrics.csv"))
+    assert "tiny-lm" in read.chiplog("ls").stdout and "train/loss" in read.chiplog("show", "latest").stdout
+
+
+def test_links_on_the_registry_page_are_absolute(installed: Path) -> None:
+    """A relative link or picture would be broken there."""
+    (wheel,) = installed.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = archive.read(name).decode()
+        assert "chiplog/py.typed" in archive.namelist()
+    targets = re.findall(r"\]\(([^)]*)\)", metadata)
+    assert len(targets) > 20 and all(target.startswith("https://") for target in targets)
+    assert "Project-URL: Documentation" in metadata and "Typing :: Typed" in metadata
