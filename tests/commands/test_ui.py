@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.commands.ui import cache_dir
+from chiplog.commands.shared.cache_dir import cache_dir
 from tests.commands.conftest import Cli
 
 

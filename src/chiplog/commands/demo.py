@@ -1,16 +1,23 @@
-"""`chiplog demo`: train a small language model, as an example."""
+"""Train a small language model, as an example."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
 from chiplog.core.errors import BadSetting
 from chiplog.sinks.console.sink import Console
 
+EXAMPLE = "chiplog demo --seconds 10"
 RATE = 2.0  # lines per second, slow enough to read
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, metavar="S", help="approximate duration in seconds (default: 20)"
+    )
 
 
 def run(args: Namespace) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from chiplog.core import records
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout
-from chiplog.store.journal.tail import Tail, stream_key
+from chiplog.store.journal.tail import Tail, near_end
 from chiplog.views.web.listing import encode
 
 EVERY = 0.2  # s between reads
@@ -64,7 +64,7 @@ class Feed:
 
     async def _follow(self, key: str, path: Path) -> None:
         try:
-            tail = await asyncio.to_thread(_from_the_end, path)
+            tail = await asyncio.to_thread(_tail, path)
             attempts = {segment.attempt for segment in layout.segments(path)}
             while any(key in listener.runs for listener in self._listeners):
                 began = time.monotonic()
@@ -120,15 +120,7 @@ def _row(record: AnyRecord) -> tuple[float, int | float | None, dict[str, Any]] 
     return (record.time // 1000, getattr(record, "step", None), points) if points else None
 
 
-def _from_the_end(path: Path) -> Tail:
+def _tail(path: Path) -> Tail:
     """A tail of the main rank that starts shortly before the end."""
-    segments = layout.segments(path)
-    rank = min((segment.rank for segment in segments), default=0)
-    positions = {}
-    for segment in segments:  # the newest segment of each attempt is last
-        try:
-            size = (path / layout.JOURNAL / segment.filename).stat().st_size
-        except OSError:
-            size = 0
-        positions[stream_key(segment)] = segment.number, max(0, size - BEHIND), -1
-    return Tail(path, rank=rank, positions=positions)
+    rank = min((segment.rank for segment in layout.segments(path)), default=0)
+    return Tail(path, rank=rank, positions=near_end(path, BEHIND))

@@ -1,4 +1,4 @@
-"""`python -m chiplog.commands.relay ORDERS`: the process that delivers to services; started by `init`."""
+"""`python -m chiplog.commands.sync.relay ORDERS`: the process that delivers to services; started by `init`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from chiplog.commands import side_process
+from chiplog.commands.sync import side_process
 from chiplog.core.engine.attachments import make_private
 from chiplog.sinks.delivery.relay import Orders, serve
 from chiplog.sinks.registry import QUIET
