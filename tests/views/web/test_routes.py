@@ -228,7 +228,7 @@ def test_the_files_of_the_page_are_asked_for_once(served: tools.Served) -> None:
 
 def test_the_modules_are_one_script() -> None:
     """Every one of them is in it, none is fetched, and nothing in it could end a page that holds it."""
-    script = page.script("stored", "main")
+    script = page.script("offline", "main")
     assert not [line for line in script.splitlines() if line.startswith(("import ", "export "))]
     assert {f"const ${path.stem} =" in script for path in page.ASSETS.glob("*.js") if path.stem != "main"} == {True}
     assert "</script" not in script and "<!--" not in script

@@ -65,12 +65,21 @@ export function table(head, rows, options = {}) {
 }
 
 /**
+ * The options of a select, from pairs of a value and its label.
+ * @param {[string|number, string|number][]} choices
+ * @param {string|number|null} selected
+ */
+export function options(choices, selected) {
+  return choices.map(([value, label]) => el("option", { value, selected: String(value) === String(selected) }, label));
+}
+
+/**
  * Wait until there have been no calls for a while.
  * @template {any[]} A
  * @param {(...words: A) => void} call
  * @param {number} wait  milliseconds
  */
-export function later(call, wait) {
+export function debounced(call, wait) {
   let timer = 0;
   return (/** @type {A} */ ...words) => {
     clearTimeout(timer);

@@ -16,8 +16,8 @@ export function here() {
  * @param {Record<string, any>|URLSearchParams} [params]
  */
 export function link(path, params = {}) {
-  const found = params instanceof URLSearchParams ? params : new URLSearchParams(kept(params));
-  const query = found.toString();
+  const search = params instanceof URLSearchParams ? params : new URLSearchParams(nonEmpty(params));
+  const query = search.toString();
   return `#/${path}${query ? `?${query}` : ""}`;
 }
 
@@ -25,7 +25,7 @@ export function link(path, params = {}) {
  * Change some of the address without going anywhere.
  * @param {Record<string, any>} changes  null takes one away
  */
-export function note(changes) {
+export function setParams(changes) {
   const { params } = here();
   for (const [key, value] of Object.entries(changes)) {
     if (value === null || value === "" || value === false || value === undefined) params.delete(key);
@@ -36,6 +36,6 @@ export function note(changes) {
 }
 
 /** @param {Record<string, any>} params */
-function kept(params) {
+function nonEmpty(params) {
   return Object.fromEntries(Object.entries(params).filter(([, value]) => value !== null && value !== "" && value !== undefined));
 }

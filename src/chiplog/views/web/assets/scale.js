@@ -85,7 +85,8 @@ function label(value, step) {
 /** @param {number} step */
 function digits(step) {
   const found = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-  return Math.min(8, step.toPrecision(1) === String(step) || /^[125]/.test(step.toExponential()) && !/\.5/.test(step.toExponential(1)) ? found : found + 1);
+  const round = /^[125]/.test(step.toExponential()) && !/\.5/.test(step.toExponential(1));
+  return Math.min(8, step.toPrecision(1) === String(step) || round ? found : found + 1);
 }
 
 /** @param {number} least @param {boolean} clock */

@@ -1,5 +1,5 @@
 // @ts-check
-/** Instead of a server: the answers that were written beside an exported page. */
+/** The answers of the server that an exported page brings along; they follow views/web/queries.py. */
 
 /** @typedef {import("./api.js").Curve} Curve */
 
@@ -36,11 +36,15 @@ const answers = {
   },
   samples: ({ run, table, offset, find, column }) => {
     const text = (/** @type {any} */ value) => typeof value === "string" ? value : JSON.stringify(value);
-    const wanted = String(find ?? "").toLowerCase();
+    const searched = String(find ?? "").toLowerCase();
     const all = runs.get(run).samples[table] ?? [];
-    const found = all.filter((/** @type {any} */ row) => !wanted || (column ? [row.cells[column]] : Object.values(row.cells)).some((one) => text(one ?? "").toLowerCase().includes(wanted)));
-    const rows = found.slice(offset, offset + PAGE).map((/** @type {any} */ row) => ({ ...row, cells: Object.fromEntries(Object.entries(row.cells).map(([key, value]) => [key, text(value)])) }));
-    return { columns: Object.keys(all[0]?.cells ?? {}), found: found.length, count: all.length, offset, rows };
+    const cells = (/** @type {any} */ row) => (column ? [row.cells[column]] : Object.values(row.cells));
+    const matching = all.filter((/** @type {any} */ row) =>
+      !searched || cells(row).some((one) => text(one ?? "").toLowerCase().includes(searched)));
+    const rows = matching.slice(offset, offset + PAGE).map((/** @type {any} */ row) => ({
+      ...row, cells: Object.fromEntries(Object.entries(row.cells).map(([key, value]) => [key, text(value)])),
+    }));
+    return { columns: Object.keys(all[0]?.cells ?? {}), found: matching.length, count: all.length, offset, rows };
   },
 };
 
@@ -55,16 +59,17 @@ const ready = new Map();
  */
 function curve(run, name, kind) {
   const place = JSON.stringify([run, name, kind]);
-  const known = ready.get(place);
-  if (known) return known;
+  const cached = ready.get(place);
+  if (cached) return cached;
   const of = runs.get(run)?.series;
   const all = of && Object.hasOwn(of, name) ? of[name] : {};
   const created = kind === "time" ? runs.get(run).about.created / 1000 : 0;
-  const found = all[kind === "time" ? "relative" : kind];
-  const arrays = Object.fromEntries(Object.entries(found?.arrays ?? {}).map(([key, packed]) => [key, doubles(/** @type {any} */ (packed))]));
+  const packed = all[kind === "time" ? "relative" : kind];
+  const arrays = Object.fromEntries(
+    Object.entries(packed?.arrays ?? {}).map(([key, text]) => [key, doubles(/** @type {any} */ (text))]));
   if (created && arrays.x) arrays.x = arrays.x.map((one) => one + created);
   const empty = new Float64Array(0);
-  const made = { run, name, rank: -1, total: 0, mode: "points", marks: [], x: empty, y: empty, ...found, ...arrays, until: 0 };
+  const made = { run, name, rank: -1, total: 0, mode: "points", marks: [], x: empty, y: empty, ...packed, ...arrays, until: 0 };
   ready.set(place, made);
   return made;
 }
@@ -77,12 +82,12 @@ function doubles(packed) {
   return new Float64Array(bytes.buffer);
 }
 
-/** @type {any} */ (globalThis).chiplogStored = {
+/** @type {any} */ (globalThis).chiplogOffline = {
   /** @param {string} path @param {Record<string, any>} params */
   get(path, params) {
-    const found = answers[path]?.(params);
-    if (!found) throw new Error("this is not in the exported page");
-    return found;
+    const answer = answers[path]?.(params);
+    if (!answer) throw new Error("this is not in the exported page");
+    return answer;
   },
   /** @param {[string, string, number?][][]} charts @param {{kind: string}} axis */
   series(charts, axis) {

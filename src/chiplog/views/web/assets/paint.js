@@ -85,12 +85,13 @@ function draw(pen, line, across, up, log) {
   const shown = (/** @type {number} */ y) => isFinite(y) && (!log || y > 0);
   const soft = Boolean(line.smooth);
   if (line.min && line.max) {
-    for (const [from, to] of stretches(line.x.length, (at) => shown(/** @type {any} */ (line.min)[at]) && shown(/** @type {any} */ (line.max)[at]))) {
+    const { min, max } = line;
+    for (const [from, to] of stretches(line.x.length, (at) => shown(min[at]) && shown(max[at]))) {
       const x = [], low = [], high = [];
       for (let at = from; at < to; at++) {
         x.push(across(line.x[at]));
-        low.push(up(line.min[at]) + 0.5);
-        high.push(up(line.max[at]) - 0.5);
+        low.push(up(min[at]) + 0.5);
+        high.push(up(max[at]) - 0.5);
       }
       pen.area(x, low, high, line.colour, soft ? 0.14 : 0.25);
     }
@@ -187,7 +188,9 @@ export class SvgPen {
   /** @type {Pen["line"]} */
   line(x, y, colour, width, alpha, dashed) {
     const points = x.map((one, at) => `${one.toFixed(1)},${y[at].toFixed(1)}`).join(" ");
-    this.parts.push(`<polyline points="${points}" fill="none" stroke="${safe(colour)}" stroke-width="${width}" opacity="${alpha}"${dashed ? ' stroke-dasharray="4 3"' : ""}/>`);
+    const dashes = dashed ? ' stroke-dasharray="4 3"' : "";
+    this.parts.push(`<polyline points="${points}" fill="none" stroke="${safe(colour)}" stroke-width="${width}"`
+      + ` opacity="${alpha}"${dashes}/>`);
   }
   /** @type {Pen["area"]} */
   area(x, low, high, colour, alpha) {
@@ -198,7 +201,8 @@ export class SvgPen {
   /** @type {Pen["text"]} */
   text(words, x, y, colour, align, size = 11) {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
-    this.parts.push(`<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" fill="${safe(colour)}" font-size="${size}" text-anchor="${anchor}">${safe(words)}</text>`);
+    this.parts.push(`<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" fill="${safe(colour)}" font-size="${size}"`
+      + ` text-anchor="${anchor}">${safe(words)}</text>`);
   }
   /** @type {Pen["rect"]} */
   rect(x, y, w, h, colour) {
