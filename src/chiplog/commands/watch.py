@@ -10,8 +10,9 @@ from chiplog.core.errors import BadSetting
 from chiplog.store.runs import find
 from chiplog.store.runs.catalog import Catalog
 from chiplog.views.charts.browser_series import use_plain_memory
-from chiplog.views.tui.app import TABS, App
+from chiplog.views.tui.app import App
 from chiplog.views.tui.panels import Style
+from chiplog.views.tui.run_screen import TABS
 from chiplog.views.tui.terminal import watch
 
 EXAMPLE = "chiplog watch latest"
@@ -28,8 +29,7 @@ def run(args: Namespace) -> int:
     use_plain_memory()
     catalog = Catalog(args.root, cache_dir(args.environ))
     catalog.refresh()
-    app = App(catalog, Style(screen.colour, screen.ascii), _key(args, catalog))
-    app.tab = args.panel
+    app = App(catalog, Style(screen.colour, screen.ascii), _key(args, catalog), args.panel)
     if args.once:
         print("\n".join(line.rstrip() for line in app.render(screen.width, screen.height)[:-1]).rstrip())
         return 0
