@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import chiplog
-
-from .conftest import Cli
+from tests.commands.conftest import Cli
 
 
 def test_a_page_says_it_all(cli: Cli, path: Path) -> None:
@@ -39,14 +37,6 @@ def test_no_line_is_too_wide(cli: Cli, monkeypatch: pytest.MonkeyPatch, columns:
     assert max(map(len, cli("show")[1].splitlines())) <= int(columns)
 
 
-@pytest.mark.usefixtures("path")
-def test_the_same_after_compaction(cli: Cli) -> None:
-    """What a run says does not change when it is compacted."""
-    before = json.loads(cli("show", "--json")[1])
-    cli("compact")
-    assert json.loads(cli("show", "--json")[1]) == before
-
-
 def test_steps_nobody_gave_are_the_same_after_compaction(cli: Cli, tmp_path: Path) -> None:
     """A run logged without steps has its first and last one on either side of it."""
     with chiplog.init("p", sinks="none", dir=tmp_path / "uncounted", compact=False) as run:
@@ -60,16 +50,6 @@ def test_steps_nobody_gave_are_the_same_after_compaction(cli: Cli, tmp_path: Pat
     before = steps()
     cli("compact", "--quiet", str(run.dir))
     assert steps() == before
-
-
-def test_numbers_that_are_none_are_still_json(cli: Cli) -> None:
-    """NaN and infinities are strings in `--json`."""
-    with chiplog.init(project="p", sinks="none", alerts=False) as run:
-        run.log({"loss": float("nan"), "x": float("inf")})
-        run.eval({"loss": float("nan")})
-    facts = json.loads(cli("show", "--json")[1], parse_constant=pytest.fail)
-    assert facts["series"]["x"]["max"] == "inf"
-    assert facts["evals"][0]["loss"] == "nan"
 
 
 def test_damage_and_what_it_took_are_named(cli: Cli, path: Path) -> None:
@@ -133,37 +113,3 @@ def test_hostile_text_does_nothing(cli: Cli) -> None:
         os.utime(run.dir)
     out = cli("show")[1]
     assert "\x1b" not in out and "\u202e" not in out
-
-
-def test_ranks_are_shown_with_the_farthest_first(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table by distance from the others, and a heat map of the step time."""
-    for name, text in {"WORLD_SIZE": "3", "CHIPLOG_RUN_ID": "many", "CHIPLOG_NO_REDUCE": "1"}.items():
-        monkeypatch.setenv(name, text)
-    for rank in range(3):
-        monkeypatch.setenv("RANK", str(rank))
-        with chiplog.init("p", sinks="none", ranks="all") as run:
-            for step in range(10):
-                run.log({"train/loss": 1.0, "train/step_time_sec": 0.5 if rank != 1 else 0.9}, step=step)
-    code, out, _ = cli("show", "many", "--ranks")
-    assert code == 0
-    assert out.splitlines()[1].split()[0] == "1" and "train/step_time_sec by rank" in out
-    assert "   1 │██████████│" in out
-    assert "train/loss by rank" in cli("show", "many", "--ranks", "--of", "train/loss")[1]
-    assert "no rank has a series 'other'" in cli("show", "many", "--ranks", "--of", "other")[1]
-
-
-def test_ranks_are_shown_by_a_mean_where_there_is_nothing_else(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its own name ends like that of a statistic."""
-    for name, text in {"WORLD_SIZE": "2", "CHIPLOG_RUN_ID": "means", "CHIPLOG_NO_REDUCE": "1"}.items():
-        monkeypatch.setenv(name, text)
-    for rank in range(2):
-        monkeypatch.setenv("RANK", str(rank))
-        with chiplog.init("p", sinks="none", ranks="all") as run:
-            run.log({"reward/mean": float(rank)}, step=0)
-    assert "reward/mean by rank" in cli("show", "means", "--ranks")[1]
-
-
-def test_a_run_of_one_rank_says_so(cli: Cli, path: Path) -> None:
-    assert "only rank 0 keeps a journal" in cli("show", path, "--ranks")[1]

@@ -15,9 +15,8 @@ import pytest
 
 import chiplog
 from chiplog.core import records
+from tests.commands.conftest import Cli
 from tests.views.web import stores
-
-from .conftest import Cli
 
 
 def test_the_last_lines_once(cli: Cli) -> None:

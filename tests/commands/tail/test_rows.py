@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import chiplog
-
-from .conftest import Cli
+from tests.commands.conftest import Cli
 
 
 @pytest.fixture

@@ -14,11 +14,8 @@ from chiplog.sinks.delivery.relay import Orders, serve
 from chiplog.sinks.registry import QUIET
 from chiplog.store import layout
 
-INSIDE = {
-    "wandb",
-    "otel",
-    "prometheus",
-}  # write no files, or only in the run directory; others write where the user says
+# Services that write no files, or only in the run directory; others write where the user says.
+INSIDE = {"wandb", "otel", "prometheus"}
 
 
 def main(path: Path) -> None:
@@ -26,10 +23,10 @@ def main(path: Path) -> None:
     if services <= INSIDE and not os.environ.get("WANDB_DIR"):
         os.umask(0o077)  # files that the packages of services write in the run directory are private too
     os.environ.update({**QUIET, **os.environ})
-    side_process.begin()
+    side_process.start()
     serve(path, dict(os.environ))
     make_private(path.parents[1] / layout.FILES)  # even if it was created under the user's umask
-    side_process.end(0)
+    side_process.exit_at_once(0)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ import tempfile
 from typing import NoReturn
 
 
-def begin() -> None:
+def start() -> None:
     """Collect the temporary files of all packages in one directory. Some packages create them on import."""
     tempfile.tempdir = tempfile.mkdtemp(prefix="chiplog-")
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
 
 
-def end(code: int) -> NoReturn:
+def exit_at_once(code: int) -> NoReturn:
     """Exit at once, once everything is delivered or given up: no thread of a service may keep the process alive."""
     sys.stdout.flush()
     sys.stderr.flush()

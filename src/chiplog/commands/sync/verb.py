@@ -35,8 +35,8 @@ def run(args: Namespace) -> int:
     os.environ.update({**registry.QUIET, **os.environ})
     if not args.alone:
         return _all(args)
-    side_process.begin()
-    side_process.end(_all(args))
+    side_process.start()
+    side_process.exit_at_once(_all(args))
 
 
 def _all(args: Namespace) -> int:
