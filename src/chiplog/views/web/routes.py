@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ import msgspec
 from chiplog.store.runs.catalog import Catalog
 from chiplog.version import VERSION
 from chiplog.views.web import asset_bundle, listing
-from chiplog.views.web.auth import refusal
 from chiplog.views.web.http import PRIVATE, Request, Response, json_response
 from chiplog.views.web.live import Feed
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from chiplog.views.web.run_routes import RunRoutes
 
 COLUMNS = 4000  # to choose from
-Route = Callable[[Request], Response]
 
 
 class Site:
@@ -46,23 +43,19 @@ class Site:
             return self._live(request)
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._route, request)
 
-    def warm(self) -> None:
-        """Import what the first request about a run will need."""
-        self._runs.warm()
-
-    def _route(self, request: Request) -> Response:
-        own: dict[str, Route] = {"/api/runs": self._list, "/api/columns": self._columns}
-        route = own.get(request.path) or self._runs.routes.get(request.path)
-        return refusal(404, "not found") if route is None else route(request)
-
-    @property
-    def _runs(self) -> RunRoutes:
+    def load(self) -> RunRoutes:
+        """What answers requests about runs; the first call imports numpy and pyarrow."""
         with self._lock:
             if self._run_routes is None:
                 from chiplog.views.web.run_routes import RunRoutes
 
                 self._run_routes = RunRoutes(self.catalog)
             return self._run_routes
+
+    def _route(self, request: Request) -> Response:
+        if request.path == "/api/runs":
+            return self._list(request)
+        return self._columns() if request.path == "/api/columns" else self.load()(request)
 
     def _list(self, request: Request) -> Response:
         since, columns = request.whole("since"), _names(request.query.get("columns", "[]"))
@@ -78,7 +71,7 @@ class Site:
             }
         )
 
-    def _columns(self, _: Request) -> Response:
+    def _columns(self) -> Response:
         config: Counter[str] = Counter()
         values: Counter[str] = Counter()
         for entry in self.catalog.entries():

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -40,29 +40,35 @@ class RunRoutes:
     """Answers requests about single runs, and keeps the runs that were requested last open."""
 
     def __init__(self, catalog: Catalog) -> None:
+        use_plain_memory()
         self._catalog = catalog
         self._readers = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="chiplog-ui-read")  # Arrow reads in C
         self._runs: OrderedDict[str, tuple[Stored, Contents]] = OrderedDict()
         self._lock = threading.Lock()
         self._series_cache = SeriesCache()
         self._last_spans: tuple[tuple[str, str], Spans] | None = None
-        self.routes = {
-            "/api/run": _checked(self._about),
-            "/api/series": _checked(self._series),
-            "/api/samples": _checked(self._samples),
-            "/api/matrix": _checked(self._matrix),
-            "/api/ranks": _checked(self._ranks),
-            "/api/trace": _checked(self._trace),
-            "/api/timeline": _checked(self._timeline),
-            "/api/goodput": _checked(self._goodput),
-            "/api/perfetto": _checked(self._perfetto),
-            "/api/console": _checked(self._console),
-            "/api/file": _checked(self._file),
+        self._routes = {
+            "/api/run": self._about,
+            "/api/series": self._series,
+            "/api/samples": self._samples,
+            "/api/matrix": self._matrix,
+            "/api/ranks": self._ranks,
+            "/api/trace": self._trace,
+            "/api/timeline": self._timeline,
+            "/api/goodput": self._goodput,
+            "/api/perfetto": self._perfetto,
+            "/api/console": self._console,
+            "/api/file": self._file,
         }
 
-    def warm(self) -> None:
-        """Prepare for the first request."""
-        use_plain_memory()
+    def __call__(self, request: Request) -> Response:
+        route = self._routes.get(request.path)
+        if route is None:
+            return refusal(404, "not found")
+        try:
+            return route(request)
+        except _Refused as error:
+            return refusal(*error.args)
 
     def _about(self, request: Request) -> Response:
         entry, stored, contents = self._run(request)
@@ -187,16 +193,6 @@ class _SeriesKey(msgspec.Struct, array_like=True):
 
 class _Refused(Exception):
     """The request is malformed, or asks for what does not exist."""
-
-
-def _checked(route: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    def checked(request: Request) -> Response:
-        try:
-            return route(request)
-        except _Refused as error:
-            return refusal(*error.args)
-
-    return checked
 
 
 def _safe(path: str) -> str:

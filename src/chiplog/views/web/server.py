@@ -63,7 +63,7 @@ async def _refresh(site: Site, catalog: Catalog) -> None:
     """Keep the catalog fresh: often while a page is open, and for at most a tenth of the time."""
     saved = 0.0
     await asyncio.sleep(0.05)  # let the first page load first
-    await asyncio.to_thread(site.warm)
+    await asyncio.to_thread(site.load)
     while True:
         start = time.monotonic()
         if await asyncio.to_thread(catalog.refresh):

@@ -1,5 +1,5 @@
 // @ts-check
-/** One chart on the page: its lines, what comes live, and what a person does to it. */
+/** One chart on the page: its lines, live points, and what the pointer and the keys do. */
 
 import { el, fill } from "./dom.js";
 import { number } from "./format.js";
@@ -39,7 +39,7 @@ export class Chart {
     /** @type {[string, [number, number|null, Record<string, any>][]][]} */
     this.waiting = [];
     this.words = "";
-    this.takes = 0; // answers so far
+    this.takes = 0; // how often its curves were fetched
     this._frame = 0;
     this._build();
   }
@@ -93,7 +93,7 @@ export class Chart {
   }
 
   /**
-   * What a run has just written. Points that we have already are known by their time.
+   * Add rows that a run has just written. Points that are already there are recognized by their time.
    * @param {string} run
    * @param {[number, number|null, Record<string, any>][]} rows
    */
@@ -172,7 +172,7 @@ export class Chart {
   }
 
   /**
-   * What is to be drawn, at a size.
+   * What to draw, at a size.
    * @param {number} width
    * @param {number} height
    * @returns {import("./paint.js").Picture}
@@ -253,7 +253,7 @@ export class Chart {
   }
 
   /**
-   * Show where another chart is being pointed at.
+   * Show the position of the pointer, on this chart or another.
    * @param {number|null} x
    * @param {boolean} mine
    */
@@ -423,7 +423,7 @@ function bucketed(curve) {
 }
 
 /**
- * An exponential mean of the past, not pulled to zero at its start; passes over what is not finite.
+ * An exponential moving average without bias at its start; values that are not finite are skipped.
  * @param {ArrayLike<number>} values
  * @param {number} weight
  */

@@ -1,5 +1,5 @@
 // @ts-check
-/** Runs beside each other: what differs in their settings, their values at the same place, their curves. */
+/** Runs side by side: settings that differ, values at the same place, and curves. */
 
 import { series } from "./api.js";
 import { debounced, el, fill, options, table } from "./dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-/** What a run has printed: its lines as text, with the colours they were printed in, as they come. */
+/** What a run prints, live: its lines as text, with their colours. */
 
 import { get, isExported } from "./api.js";
 import { el, fill, debounced } from "./dom.js";
@@ -66,7 +66,7 @@ function line([time, error, text]) {
 }
 
 /**
- * Text with SGR sequences as spans with classes: no sequence is more than one of these names.
+ * Text with SGR sequences as spans with classes; a sequence can only choose among these names.
  * @param {string} text
  */
 function painted(text) {

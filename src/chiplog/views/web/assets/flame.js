@@ -1,5 +1,5 @@
 // @ts-check
-/** The timeline of one step: a lane for each thread and device, what lies within a span below it. */
+/** The timeline of one step: a lane for each thread and device, with inner spans below outer ones. */
 
 import { el, fill } from "./dom.js";
 import { count, duration } from "./format.js";
@@ -93,7 +93,7 @@ export class Flame {
     }
   }
 
-  /** Where the first row of each lane begins. */
+  /** The top of the first row of each lane. */
   _laneTops() {
     let y = RULER;
     return (this.shown?.lanes ?? []).map((lane) => {

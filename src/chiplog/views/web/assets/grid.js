@@ -1,5 +1,5 @@
 // @ts-check
-/** Many charts on a page: asked for when they come into sight, zoomed together, searched, pinned. */
+/** The charts of a page: fetched when they become visible, zoomed together, searched, pinned. */
 
 import { live, series } from "./api.js";
 import { Chart } from "./chart.js";
@@ -16,7 +16,7 @@ import { here, setParams } from "./route.js";
 
 const MOST = 500; // charts on a page
 const KEPT = 60; // charts out of sight that keep their data
-const AT_ONCE = 4; // charts in one question
+const AT_ONCE = 4; // charts per request
 /** @type {[string, string][]} */
 const AXES = [
   ["step", "step"], ["relative", "relative time"], ["time", "wall time"], ["tokens", "tokens"], ["epoch", "epoch"], ["flops", "FLOPs"],
@@ -135,7 +135,7 @@ export class Grid {
     }));
   }
 
-  /** Lines where a run was started again, and flags where something was noticed. */
+  /** Mark restarts with lines, and alerts with flags. */
   _mark() {
     const { kind } = this.look;
     for (const run of this.runs) {
@@ -158,7 +158,7 @@ export class Grid {
     }
   }
 
-  /** Lay out the charts that are wanted, by group. */
+  /** Lay out the matching charts by group. */
   _layout() {
     this.watcher.disconnect();
     for (const chart of this.charts) chart.release(true);
@@ -206,7 +206,7 @@ export class Grid {
       /** @type {any} */ (chart.element).chart = chart;
       this.watcher.observe(chart.element);
     }
-    if (this.charts.length) this._enqueue(this.charts[0]); // before the page is laid out: it will be seen
+    if (this.charts.length) this._enqueue(this.charts[0]); // before the page is laid out: it will be visible
   }
 
   /** @param {IntersectionObserverEntry[]} entries */
@@ -330,7 +330,7 @@ export class Grid {
 }
 
 /**
- * A test for names from what was typed; null if it is not a valid expression.
+ * A test for names from the search text; null if it is not a valid regular expression.
  * @param {string} text
  * @returns {((name: string) => boolean)|null|undefined}
  */
@@ -345,7 +345,7 @@ export function matcher(text) {
 }
 
 /**
- * What people look at first comes first: training, evaluation, and the loss in each.
+ * The most important first: training, evaluation, and the loss in each.
  * @param {string} name
  */
 function weight(name) {

@@ -1,10 +1,10 @@
 // @ts-check
-/** A heat map: rows and columns of numbers as colours, with what one points at in words. */
+/** A heat map: rows and columns of numbers as colours, with the value under the pointer as text. */
 
 import { el, fill } from "./dom.js";
 import { number } from "./format.js";
 
-// From little to much, for light and dark pages alike; even steps of lightness.
+// From low to high in even steps of lightness, for light and dark pages alike.
 const STOPS = [[13, 8, 135], [84, 2, 163], [139, 10, 165], [185, 50, 137], [219, 92, 104], [244, 136, 73], [254, 188, 43], [240, 249, 33]];
 
 /**

@@ -1,5 +1,5 @@
 // @ts-check
-/** The page: reads its address, and shows what it says. */
+/** The page: shows the view that its address names. */
 
 import { enter, get, Refused } from "./api.js";
 import { Compare } from "./compare.js";
@@ -19,7 +19,7 @@ let turn = 0;
 const icon = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]")).href;
 
 /**
- * Light or dark: as the system is, unless one was chosen.
+ * Light or dark: the system's choice, unless the user made one.
  * @param {string|null} wanted
  */
 function theme(wanted) {
@@ -29,7 +29,7 @@ function theme(wanted) {
 }
 
 /**
- * Storage may be forbidden.
+ * Remember a choice; storage may be forbidden.
  * @param {string} key
  * @param {string} [value]
  */

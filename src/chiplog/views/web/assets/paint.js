@@ -1,5 +1,5 @@
 // @ts-check
-/** A chart as a picture: the same strokes for the screen, a PNG and an SVG. */
+/** Paints a chart: with the same strokes on the screen, in a PNG and in an SVG. */
 
 import { placer, ticks } from "./scale.js";
 
@@ -65,7 +65,7 @@ export function paint(pen, picture, ink) {
 }
 
 /**
- * What of a line is in sight, and a point beyond each end.
+ * The visible part of a line, and a point beyond each end.
  * @param {Line} line
  * @param {import("./scale.js").Scale} x
  * @returns {Line}

@@ -1,5 +1,5 @@
 // @ts-check
-/** Where we are: all of a view is in its address, so that a link brings it back. */
+/** The address of the page, which holds the whole view, so that a link restores it. */
 
 /** @typedef {{page: string, key: string, tab: string, params: URLSearchParams}} Route */
 
@@ -22,8 +22,8 @@ export function link(path, params = {}) {
 }
 
 /**
- * Change some of the address without going anywhere.
- * @param {Record<string, any>} changes  null takes one away
+ * Change parameters of the address without navigating.
+ * @param {Record<string, any>} changes  null removes one
  */
 export function setParams(changes) {
   const { params } = here();

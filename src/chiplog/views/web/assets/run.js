@@ -1,5 +1,5 @@
 // @ts-check
-/** A run's page: a tab for each thing that a run has. */
+/** The page of a run: a tab for each kind of content. */
 
 import { get, isExported, live } from "./api.js";
 import { el, fill } from "./dom.js";
@@ -51,7 +51,7 @@ export class RunPage {
     this.feed?.close();
   }
 
-  /** Where the run is, in words. */
+  /** Show the step, the duration and the start. */
   _describe() {
     const about = this.about;
     const step = count(about.step) ? `step ${count(about.step)}` : "no steps yet";
@@ -117,7 +117,7 @@ export class RunPage {
     const before = this.about;
     this.about = await get("run", { run: before.key });
     this._top();
-    if (!this.grid && this.tab !== "console") this._show(); // that one sees for itself
+    if (!this.grid && this.tab !== "console") this._show(); // the console polls by itself
   }
 }
 

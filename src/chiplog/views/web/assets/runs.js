@@ -1,5 +1,5 @@
 // @ts-check
-/** The table of runs: sorted, grouped, searched as one types; only the rows in sight are in the page. */
+/** The table of runs: sorted, grouped and searched; only visible rows are in the page. */
 
 import { get, isExported, live } from "./api.js";
 import { el, fill, debounced } from "./dom.js";
@@ -181,7 +181,7 @@ export class Runs {
     ]);
   }
 
-  /** Put the rows into the page that are in sight. */
+  /** Put the visible rows into the page. */
   _window() {
     const high = this.pane.clientHeight || 600;
     const first = Math.max(0, Math.floor(this.pane.scrollTop / HIGH) - 8);
@@ -238,7 +238,7 @@ function cell(row, key) {
 }
 
 /**
- * What was typed as a test of rows: words that must all be there, `key:text`, `key>number`, `key<number`.
+ * The search text as a test of rows: words that must all match, `key:text`, `key>number`, `key<number`.
  * @param {string} text
  * @returns {(row: Row) => boolean}
  */

@@ -1,12 +1,12 @@
 // @ts-check
-/** From values to pixels, and the ticks between. */
+/** Scales: from values to pixels and back, and their ticks. */
 
 import { count, date, duration, number } from "./format.js";
 
 /** @typedef {{low: number, high: number, log: boolean, kind?: string}} Scale */
 
 /**
- * A function from values to pixels; in halves, so that no sum is too large for a double.
+ * A function from values to pixels; computed in halves, so that no sum overflows a double.
  * @param {Scale} scale
  * @param {number} from
  * @param {number} to

@@ -1,9 +1,9 @@
 // @ts-check
-/** Putting things in order, as people count: `run-9` before `run-10`. */
+/** Natural sorting: `run-9` before `run-10`. */
 
 /**
- * A list in the order of a key: numbers by size, texts by the numbers and words in them, and whatever has no key at
- * the end. Those of one key stay as they were.
+ * A list sorted by a key: numbers by size, texts by the words and numbers in them, and items without a key last.
+ * Items with equal keys keep their order.
  * @template T
  * @param {Iterable<T>} list
  * @param {(one: T) => any} key
