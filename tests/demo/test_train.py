@@ -142,6 +142,6 @@ def test_a_terminal_without_braille_gets_plain_characters(tmp_path):
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
 def test_a_demo_without_time_is_refused(tmp_path, seconds):
     """The message has the value, and nothing is stored."""
-    with pytest.raises(ValueError, match="above zero, not"):
+    with pytest.raises(ValueError, match="positive number of seconds, not"):
         demo(dir=tmp_path, seconds=seconds)
     assert not any(tmp_path.iterdir())

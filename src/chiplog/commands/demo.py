@@ -27,15 +27,12 @@ def run(args: Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from chiplog.demo.train import demo
 
-    screen = args.screen
-    width = min(screen.width, 120)
+    screen = args.screen._replace(width=min(args.screen.width, 120))
     return demo(
         dir=args.dir,
         seconds=args.seconds,
-        sinks=["csv", Console(sys.stdout, environ=args.environ, width=width, rate=RATE)],
-        width=width,
-        colour=screen.colour,
-        ascii=screen.ascii,
+        sinks=["csv", Console(sys.stdout, environ=args.environ, width=screen.width, rate=RATE)],
+        screen=screen,
         command=_command(),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 
-from chiplog.commands.shared.arguments import add_run, whole_number
+from chiplog.commands.shared.arguments import whole_number
 from chiplog.commands.shared.series_names import UnknownSeries, match, some
 from chiplog.core import messages
 from chiplog.metrics.catalog import is_loss
@@ -19,7 +19,9 @@ MOST = 12  # curves
 
 
 def arguments(parser: ArgumentParser) -> None:
-    add_run(parser, "RUN[,RUN...]")
+    parser.add_argument(
+        "run", nargs="?", default="latest", metavar="RUN[,RUN...]", help="one or several runs (default: latest)"
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a series or a pattern (default: the losses)")
     parser.add_argument("--log", action="store_true", help="use a logarithmic scale")
     parser.add_argument("--smooth", type=_weight, metavar="W", help="smoothing weight between 0 and 1, such as 0.9")

@@ -19,7 +19,8 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 import chiplog
-from chiplog.core import records
+from chiplog.core import display, records
+from chiplog.core.display import Screen
 from chiplog.core.errors import ChiplogError
 from chiplog.core.messages import clean
 from chiplog.core.run import Run
@@ -54,9 +55,7 @@ def demo(
     steps: int | None = None,
     sinks: str | Sequence[object] = "console,csv",
     out: TextIO | None = None,
-    width: int = 80,
-    colour: bool = False,
-    ascii: bool | None = None,
+    screen: Screen | None = None,
     command: str = "chiplog",
 ) -> int:
     """Train for about `seconds`, or for `steps`; show the loss, a sample and what to try next; return the exit code.
@@ -66,14 +65,14 @@ def demo(
     if not 0 < seconds < math.inf:
         raise ValueError(f"the demo needs a positive number of seconds, not {seconds!r}")
     out = sys.stdout if out is None else out
-    plain = not _can_show("⠿┤×", out) if ascii is None else ascii
+    screen = screen or display.screen(out, {"COLUMNS": "80"})
     run, interrupted = _train(Recipe(), seconds, steps, dir, sinks)
     try:
         stored = chiplog.read(run.dir)
     except ChiplogError as error:
         out.write(f"nothing to show: {error}\n")
         return 1
-    out.write(_report(stored, named=dir is None, width=width, colour=colour, ascii=plain, command=command))
+    out.write(_report(stored, screen, named=dir is None, command=command))
     out.flush()
     return 130 if interrupted else 0
 
@@ -163,18 +162,20 @@ def _lr(recipe: Recipe, done: float) -> float:
     return recipe.lr * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
 
 
-def _report(stored: Stored, *, named: bool, width: int, colour: bool, ascii: bool, command: str) -> str:
+def _report(stored: Stored, screen: Screen, *, named: bool, command: str) -> str:
     """The end of the demo, read from the run directory alone."""
     series = [stored.series(name) for name in ("train/loss", "eval/loss")]
     curves = [(one.name, one.steps, one.values) for one in series]
     title = "Loss in nats per character"
     smooth = round(1 - 50 / max(100, len(series[0])), 2)
-    plot = line_plot(curves, width=width, height=14, title=title, colour=colour, ascii=ascii, smooth=smooth)
+    plot = line_plot(
+        curves, width=screen.width, height=14, title=title, colour=screen.colour, ascii=screen.ascii, smooth=smooth
+    )
     which = stored.id if named else shlex.quote(str(stored.path))
     samples = [record.text for record in stored.records(kind="text") if isinstance(record, records.Text)]
     lines = ["", plot, ""]
     if samples:
-        text = textwrap.fill(clean(" ".join(samples[-1].split())), max(20, width - 4))
+        text = textwrap.fill(clean(" ".join(samples[-1].split())), max(20, screen.width - 4))
         lines += ["The model wrote:", textwrap.indent(text, "  "), ""]
     lines += [
         f"The run is stored in {clean(str(stored.path))}",
@@ -184,11 +185,3 @@ def _report(stored: Stored, *, named: bool, width: int, colour: bool, ascii: boo
         f"  {command} export {which} --to csv",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _can_show(text: str, out: TextIO) -> bool:
-    try:
-        text.encode(getattr(out, "encoding", None) or "utf-8")
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True

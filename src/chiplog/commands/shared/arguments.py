@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError
 
 
-def add_run(parser: ArgumentParser, metavar: str = "RUN") -> None:
+def add_run(parser: ArgumentParser) -> None:
     """Add the run that a verb is about."""
-    parser.add_argument("run", nargs="?", default="latest", metavar=metavar, help="the run (default: latest)")
+    parser.add_argument("run", nargs="?", default="latest", metavar="RUN", help="the run (default: latest)")
 
 
 def whole_number(text: str) -> int:

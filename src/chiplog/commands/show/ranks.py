@@ -52,9 +52,9 @@ def _may_be(name: str) -> bool:
 
 def _table(newest: dict[int, AttemptState], matrix: ByRank, screen: Screen, every: bool) -> str:
     away = distances(matrix.values)
-    known = np.isfinite(away).any(axis=0)
+    finite = np.isfinite(away).any(axis=0)
     far = np.zeros(len(matrix.ranks))
-    far[known] = np.nanmean(away[:, known], axis=0)
+    far[finite] = np.nanmean(away[:, finite], axis=0)
     order = np.argsort(-far, kind="stable")
     rows: list[list[str | Cell]] = []
     for at in order.tolist() if every else order[:MOST].tolist():

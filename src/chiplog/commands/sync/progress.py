@@ -12,7 +12,7 @@ REPORT = 10.0  # s between lines that are not on a terminal
 WIPE = "\r\x1b[K"
 
 
-class Progress:
+class SyncProgress:
     """On a terminal, a line that changes; elsewhere, a line now and then while another process delivers."""
 
     def __init__(self, label: str) -> None:

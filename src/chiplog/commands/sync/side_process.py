@@ -17,7 +17,7 @@ def start() -> None:
 
 
 def exit_at_once(code: int) -> NoReturn:
-    """Exit at once, once everything is delivered or given up: no thread of a service may keep the process alive."""
+    """Exit when everything is delivered or abandoned; no thread of a service may keep the process alive."""
     sys.stdout.flush()
     sys.stderr.flush()
     if tempfile.tempdir is not None:

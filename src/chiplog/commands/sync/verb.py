@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chiplog.commands.sync import side_process
-from chiplog.commands.sync.progress import Progress
+from chiplog.commands.sync.progress import SyncProgress
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
@@ -60,7 +60,7 @@ def _sync(path: Path, args: Namespace) -> int:
         enrol(path, name, options)
     label = messages.clean(f"{path.parent.name}/{path.name}")
     sync = Sync(path, services, args.environ)
-    left = sync.run(_ended(path, args.follow), PATIENCE, (lambda _: None) if args.quiet else Progress(label))
+    left = sync.run(_ended(path, args.follow), PATIENCE, (lambda _: None) if args.quiet else SyncProgress(label))
     for name in services:
         result = messages.clean(left[name]) if name in left else "complete"
         if sync.health()[name].get("held_by"):
