@@ -44,7 +44,6 @@ UNWRITTEN = (
     "src/chiplog/core/records.py",
     "src/chiplog/core/tracing",
     "src/chiplog/core/values",
-    "src/chiplog/demo/model.py",
     "src/chiplog/frontends",
     "src/chiplog/metrics",
     "src/chiplog/runtime",

@@ -52,7 +52,6 @@ ROOMS: dict[str, dict[str, set[str]]] = {
 }  # fmt: skip
 # Modules that import each other, by imports inside functions too; no more, please.
 CYCLES = [
-    {"commands.tail", "commands.tail_console"},
     {"core.engine.step_loop", "core.run"},
     {"core.tracing.span", "core.tracing.timelines", "core.tracing.tracer"},
     {"frontends.ezpz.backends.built_in", "frontends.ezpz.tracker"},

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.commands.ui import cache_dir
 from tests.commands.conftest import Cli
 
 
@@ -57,9 +56,3 @@ def test_a_token_that_others_can_read_is_refused(cli: Cli, tmp_path: Path) -> No
     file.write_text("short")
     code, _, err = cli("ui", "--token-file", file)
     assert code == 2 and "at least 16" in err
-
-
-def test_the_cache_is_the_users(tmp_path: Path) -> None:
-    """By the XDG rule: an absolute path, or ~/.cache."""
-    assert cache_dir({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "chiplog"
-    assert cache_dir({"XDG_CACHE_HOME": "relative"}) == cache_dir({}) == Path("~/.cache/chiplog").expanduser()

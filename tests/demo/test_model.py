@@ -43,7 +43,7 @@ def test_a_new_model_has_no_opinion(corpus):
 
 
 def test_training_lowers_the_loss_on_text_it_has_not_seen(corpus):
-    """A hundred steps bring the held-out loss from near 3.9 below 2.6 nats a character."""
+    """A hundred steps bring the held-out loss from near 3.9 below 2.6 nats per character."""
     rng = np.random.default_rng(0)
     model = Model(len(corpus.alphabet), hidden=64, rng=rng)
     adam = Adam(model.weights)

@@ -1,15 +1,18 @@
-"""`chiplog compact`: closed journals to Parquet; with `--prune`, finished and delivered ones to `.jsonl.zst`."""
+"""Turn closed journals into Parquet.
+
+With `--prune`, journals that are finished and delivered are compressed to `.jsonl.zst`.
+"""
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
 from chiplog.core import display, messages
 from chiplog.sinks.delivery.lease import Lease
 from chiplog.store import layout
-from chiplog.store.journal.cursors import SinkStatus, cursors
+from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
 from chiplog.store.parts.part import load
@@ -17,12 +20,20 @@ from chiplog.store.runs import find, state
 
 OVER = ("finished", "failed", "interrupted", "killed")  # a lost attempt may still run on another machine
 
+EXAMPLE = "chiplog compact latest --prune"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="the runs (default: all)")
+    parser.add_argument("--prune", action="store_true", help="also compress journals that are finished and delivered")
+    parser.add_argument("--quiet", action="store_true", help="print only errors")
+
 
 def run(args: Namespace) -> int:
     chosen = [find.find(which, args.root) for which in args.runs] or list(layout.find_runs(args.root))
     code, done = 0, 0
     for path in chosen:
-        for segment in _alone(path, args.quiet):
+        for segment in _closed_segments(path, args.quiet):
             try:
                 lines = [*_compact(path, segment), *(_prune(path, segment) if args.prune else ())]
             except OSError as error:
@@ -38,7 +49,7 @@ def run(args: Namespace) -> int:
     return code
 
 
-def _alone(path: Path, quiet: bool) -> Iterator[Segment]:
+def _closed_segments(path: Path, quiet: bool) -> Iterator[Segment]:
     """The closed segments of a run, including those that close meanwhile.
 
     None if another process is compacting the run: one process at a time, however often the run is resumed.
@@ -94,19 +105,15 @@ def _prune(path: Path, segment: Segment) -> Iterator[str]:
 def kept(path: Path, segment: Segment, size: int) -> str | None:
     """Why a segment must stay as it is; None if it may be compressed."""
     states = {(one.rank, one.attempt): one.state for one in state.attempts(path)}
-    if (doing := states.get((segment.rank, segment.attempt), "lost")) not in OVER:
-        return f"its attempt is {doing}"
+    if (attempt_state := states.get((segment.rank, segment.attempt), "lost")) not in OVER:
+        return f"its attempt is {attempt_state}"
     part = load(path, segment)
     if part is None:
         return "its part cannot be read"
     if part.about.covers != size:
         return f"its part covers {display.count(part.about.covers)} of {display.count(size)} bytes"
-    waiting = [cursor for cursor in cursors(path) if cursor.needs(segment, size)]
-    return f"not yet delivered to {_names(waiting)}" if waiting else None
-
-
-def _names(waiting: list[SinkStatus]) -> str:
-    return ", ".join(cursor.name for cursor in waiting)
+    waiting = [sink.name for sink in cursors(path) if sink.needs(segment, size)]
+    return f"not yet delivered to {', '.join(waiting)}" if waiting else None
 
 
 def _sizes(before: int, after: int) -> str:

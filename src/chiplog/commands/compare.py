@@ -1,11 +1,14 @@
-"""`chiplog compare`: runs side by side, in the terminal or as Markdown or HTML."""
+"""Show how runs differ.
+
+The comparison is printed, or written as Markdown or HTML.
+"""
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from chiplog.commands.plot import match
+from chiplog.commands.shared.series_names import match
 from chiplog.core.errors import BadSetting
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
@@ -16,6 +19,15 @@ from chiplog.views.report.text import to_text
 from chiplog.views.report.write import write_text
 
 RENDERERS = {".md": to_markdown, ".html": to_html}
+EXAMPLE = "chiplog compare baseline latest -o comparison.html"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="the runs; the first is the baseline")
+    parser.add_argument(
+        "--metric", action="append", default=[], metavar="NAME", help="only this metric, or a pattern; repeatable"
+    )
+    parser.add_argument("-o", dest="output", metavar="PATH", help="write to a .md or .html file")
 
 
 def run(args: Namespace) -> int:

@@ -1,16 +1,23 @@
-"""`chiplog demo`: train a small language model, as an example."""
+"""Train a small language model, as an example."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
 from chiplog.core.errors import BadSetting
 from chiplog.sinks.console.sink import Console
 
+EXAMPLE = "chiplog demo --seconds 10"
 RATE = 2.0  # lines per second, slow enough to read
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, metavar="S", help="approximate duration in seconds (default: 20)"
+    )
 
 
 def run(args: Namespace) -> int:
@@ -20,15 +27,12 @@ def run(args: Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from chiplog.demo.train import demo
 
-    screen = args.screen
-    width = min(screen.width, 120)
+    screen = args.screen._replace(width=min(args.screen.width, 120))
     return demo(
         dir=args.dir,
         seconds=args.seconds,
-        sinks=["csv", Console(sys.stdout, environ=args.environ, width=width, rate=RATE)],
-        width=width,
-        colour=screen.colour,
-        ascii=screen.ascii,
+        sinks=["csv", Console(sys.stdout, environ=args.environ, width=screen.width, rate=RATE)],
+        screen=screen,
         command=_command(),
     )
 

@@ -1,4 +1,7 @@
-"""`chiplog doctor`: what is wrong with the installation, the directory of runs or a run, and what to do about it."""
+"""Check the installation, the directory and a run.
+
+Every problem comes with what to do about it.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,32 @@ import re
 import shutil
 import stat
 import time
-from argparse import Namespace
-from collections.abc import Iterator
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from chiplog.commands.run_overview import Overview
-from chiplog.commands.show import ranges_text
+from chiplog.commands.shared.seq_ranges import seq_ranges
 from chiplog.core import display
 from chiplog.core.display import Screen, paint, wrap
 from chiplog.core.messages import clean
 from chiplog.store import layout
+from chiplog.store.contents.contents import Bounds, Contents
 from chiplog.store.journal import file_systems, lines
+from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment
 from chiplog.store.runs import find, liveness, state
+from chiplog.store.runs.state import AttemptState
 from chiplog.version import VERSION
+
+if TYPE_CHECKING:
+    from chiplog.store.parts.part import Part
+
+EXAMPLE = "chiplog doctor latest"
 
 LITTLE = 1 << 30  # bytes of free space that will soon run out
 OLD = 600.0  # s after which a file that was being written is a leftover
@@ -43,30 +53,35 @@ class Check(NamedTuple):
     advice: str = ""
 
 
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", metavar="RUN", help="check this run too")
+
+
 def run(args: Namespace) -> int:
     sections = {"installation": list(_installation()), f"runs in {args.root}": list(_directory(args.root))}
     if args.run is not None:
         path = find.find(args.run, args.root)
         sections[f"run {path.parent.name}/{path.name}"] = list(examine(path))
-    for title, findings in sections.items():
+    for title, checks in sections.items():
         print(paint(clean(title), "1", args.screen.colour))
-        for finding in findings:
-            print(_words(finding, args.screen))
+        for check in checks:
+            print(_text(check, args.screen))
         print()
-    bad = sum(finding.level == "bad" for findings in sections.values() for finding in findings)
-    print(f"{display.count(bad)} problem{'s' if bad != 1 else ''} found" if bad else "no problems found")
+    bad = sum(check.level == "bad" for checks in sections.values() for check in checks)
+    print(f"{_counted(bad, 'problem')} found" if bad else "no problems found")
     return 1 if bad else 0
 
 
 def examine(path: Path) -> Iterator[Check]:
     """Check one run."""
-    overview = Overview(path)
-    yield from _state(overview)
-    yield from _damage(overview)
-    yield from _missing(overview)
-    yield from _parts(overview)
-    yield from _cursors(overview)
-    yield from _leftovers(overview)
+    attempts = state.attempts(path)
+    contents = Contents(path, "event", bounds=Bounds(events=0)).refresh()
+    yield from _state(path, attempts)
+    yield from _damage(contents, attempts)
+    yield from _missing(contents, attempts)
+    yield from _parts(path)
+    yield from _cursors(path, attempts)
+    yield from _leftovers(path, attempts)
     yield from _permissions(path)
 
 
@@ -91,11 +106,11 @@ def _extras() -> dict[str, list[str]]:
         required = metadata.requires("chiplog") or []
     except metadata.PackageNotFoundError:
         return {}
-    found: dict[str, list[str]] = {}
+    extras: dict[str, list[str]] = {}
     for text in required:
         if (match := _EXTRA.match(text)) and match[2] != "dev" and match[1] != "chiplog":
-            found.setdefault(match[2], []).append(match[1])
-    return found
+            extras.setdefault(match[2], []).append(match[1])
+    return extras
 
 
 def _version(package: str) -> str | None:
@@ -109,18 +124,23 @@ def _version(package: str) -> str | None:
 
 
 def _directory(root: Path) -> Iterator[Check]:
-    there = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
-    if not os.access(there, os.W_OK | os.X_OK):
-        yield Check("bad", f"{there} cannot be written", "choose another directory with --dir or CHIPLOG_DIR")
-    elif there != root.absolute():
+    existing = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        yield Check("bad", f"{existing} cannot be written", "choose another directory with --dir or CHIPLOG_DIR")
+    elif existing != root.absolute():
         yield Check("note", "the directory does not exist yet; the first run creates it")
     else:
         count = sum(1 for _ in layout.find_runs(root))
-        yield Check("ok", f"it can be written, and has {display.count(count)} run{'s' if count != 1 else ''}")
-    yield _file_system(there)
-    free = shutil.disk_usage(there).free
-    advice = "make room: a run whose disk is full keeps only what fits into memory; `chiplog compact --prune` helps"
-    yield Check("ok" if free >= LITTLE else "bad", f"{display.size(free)} free", "" if free >= LITTLE else advice)
+        yield Check("ok", f"it can be written, and has {_counted(count, 'run')}")
+    yield _file_system(existing)
+    free = shutil.disk_usage(existing).free
+    if free >= LITTLE:
+        yield Check("ok", f"{display.size(free)} free")
+    else:
+        advice = (
+            "free some space: a run whose disk is full keeps only what fits into memory; try `chiplog compact --prune`"
+        )
+        yield Check("bad", f"{display.size(free)} free", advice)
 
 
 def _file_system(path: Path) -> Check:
@@ -139,81 +159,81 @@ def _file_system(path: Path) -> Check:
 # -- a run -------------------------------------------------------------------------------------------------------------
 
 
-def _state(overview: Overview) -> Iterator[Check]:
-    if not overview.attempts:
+def _state(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
+    if not attempts:
         yield Check("bad", "the run has no journal", "nothing was written, or the journal was deleted")
-    for one in overview.attempts:
+    advice = f"to resume: chiplog.init(project={path.parent.name!r}, id={path.name!r}, resume='must')"
+    for one in attempts:
         level = "ok" if one.state in ("running", "finished") else "note"
-        project, run_id = overview.path.parent.name, overview.path.name
-        again = f"to resume: chiplog.init(project={project!r}, id={run_id!r}, resume='must')"
         reason = f": {one.finish.reason}" if one.finish is not None and one.finish.reason else ""
         words = f"attempt {one.attempt}, rank {one.rank}: {one.state}{reason}"
-        yield Check(level, words, "" if level == "ok" else again)
-    for first, second in state.two_writers(overview.attempts, time.time_ns()):
+        yield Check(level, words, "" if level == "ok" else advice)
+    for first, second in state.two_writers(attempts, time.time_ns()):
         words = f"attempts {first.attempt} and {second.attempt} were written at the same time by different launches"
         yield Check(
             "bad", words, "nothing is lost: series(name, attempt=...) reads one attempt; give each launch its own id"
         )
 
 
-def _damage(overview: Overview) -> Iterator[Check]:
-    for damage in overview.contents.damage:
+def _damage(contents: Contents, attempts: Sequence[AttemptState]) -> Iterator[Check]:
+    unfinished = contents.torn(state.live_streams(attempts))
+    for damage in contents.damage:
         size = display.size(damage.end - damage.start)
         words = f"journal/{damage.segment}: bytes {damage.start}-{damage.end} ({size}): {damage.reason}"
         yield Check("bad", words, "these bytes are lost, everything else can be read; leave the file as it is")
-    for torn in overview.torn:
+    for torn in unfinished:
         words = f"journal/{torn.segment}: the last line is torn: bytes {torn.start}-{torn.end}"
         yield Check("bad", words, "the process or the machine died during the write; nothing to do")
-    if not overview.contents.damage and not overview.torn:
-        total = sum(stream.records for stream in overview.contents.streams.values())
+    if not contents.damage and not unfinished:
+        total = sum(stream.records for stream in contents.streams.values())
         yield Check("ok", f"{display.count(total)} records, none damaged")
 
 
-def _missing(overview: Overview) -> Iterator[Check]:
+def _missing(contents: Contents, attempts: Sequence[AttemptState]) -> Iterator[Check]:
     advice = "the disk was full or failed, or this is the damage above; free some space, or use another --dir"
-    for key, ranges in overview.contents.missing.items():
-        total = sum(last - first + 1 for first, last in ranges)
-        yield Check("bad", f"{key}: {display.count(total)} records are missing: seq {ranges_text(ranges)}", advice)
-    for one in overview.attempts:
+    for key, ranges in contents.missing.items():
+        yield Check("bad", f"{key}: {seq_ranges(ranges, 'are missing')}", advice)
+    for one in attempts:
         if one.finish is not None and one.finish.missing:
-            said = display.count(one.finish.missing)
-            words = f"attempt {one.attempt}, rank {one.rank}: the writer reported {said} lost records"
+            lost = display.count(one.finish.missing)
+            words = f"attempt {one.attempt}, rank {one.rank}: the writer reported {lost} lost records"
             yield Check("bad", words, advice)
 
 
-def _parts(overview: Overview) -> Iterator[Check]:
-    made = [segment for segment in overview.segments if layout.has_part(overview.path, segment)]
-    if not made:
+def _parts(path: Path) -> Iterator[Check]:
+    segments = layout.segments(path)
+    compacted = [segment for segment in segments if layout.has_part(path, segment)]
+    if not compacted:
         return
     try:
         from chiplog.store.parts import part as parts  # without pyarrow there is nothing to compare
     except ImportError:
-        yield Check("note", f"{len(made)} parts cannot be checked without pyarrow", "pip install 'chiplog[read]'")
+        yield Check("note", f"{len(compacted)} parts cannot be checked without pyarrow", "pip install 'chiplog[read]'")
         return
     wrong = 0
-    for segment in made:
-        part = parts.load(overview.path, segment)
-        reason = "cannot be read" if part is None else _mismatch(overview.path, segment, part)
+    for segment in compacted:
+        part = parts.load(path, segment)
+        reason = "cannot be read" if part is None else _mismatch(path, segment, part)
         if reason is not None:
             wrong += 1
-            files = f"{quote(str(overview.path / layout.PARTS / segment.stem))}.*"
-            kept = "remove it and run `chiplog compact`, which rebuilds it from the journal"
-            yield Check("bad", f"parts/{segment.stem} {reason}", f"{kept}: rm {files}")
+            files = f"{quote(str(path / layout.PARTS / segment.stem))}.*"
+            advice = "remove it and run `chiplog compact`, which rebuilds it from the journal"
+            yield Check("bad", f"parts/{segment.stem} {reason}", f"{advice}: rm {files}")
     if not wrong:
-        of = f"{display.count(len(made))} of {display.count(len(overview.segments))}"
+        of = f"{display.count(len(compacted))} of {display.count(len(segments))}"
         yield Check("ok", f"{of} segments compacted, all parts match")
 
 
-def _mismatch(path: Path, segment: Segment, part: object) -> str | None:
+def _mismatch(path: Path, segment: Segment, part: Part) -> str | None:
     """How a part differs from the journal it was made from, if it does."""
-    about = part.about  # type: ignore[attr-defined]
+    about = part.about
     file = path / layout.JOURNAL / segment.filename
-    there = [part.name for part in (path / layout.PARTS).glob(f"{segment.stem}.*")]
-    missing = [kind for kind in ("clock", "spans", "rows") if f"{segment.stem}.{kind}.parquet" not in there]
+    files = [file.name for file in (path / layout.PARTS).glob(f"{segment.stem}.*")]
+    missing = [kind for kind in ("clock", "spans", "rows") if f"{segment.stem}.{kind}.parquet" not in files]
     if missing:
         return f"lacks its {', '.join(missing)}"
     try:
-        part.verify()  # type: ignore[attr-defined]
+        part.verify()
     except Exception as error:
         return f"is damaged ({error})"
     if lines.located(file).suffix != ".zst" and about.covers > file.stat().st_size:
@@ -228,34 +248,32 @@ def _mismatch(path: Path, segment: Segment, part: object) -> str | None:
     return None
 
 
-def _cursors(overview: Overview) -> Iterator[Check]:
-    for one in overview.cursors:
+def _cursors(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
+    running = any(attempt.state == "running" for attempt in attempts)
+    for one in cursors(path):
         if one.trouble:
             yield Check(
                 "bad", f"cursors/{one.name}.json {one.trouble}", "remove it; the sink then starts from the first record"
             )
-        elif one.lag and not overview.running:
+        elif one.lag and not running:
             words = f"sink {one.name!r} has not received the last {display.size(one.lag)} of the journal"
             yield Check("bad", words, "nothing is lost; it receives them when the run resumes with this sink")
         else:
             yield Check("ok", f"sink {one.name!r}: " + (f"{display.size(one.lag)} behind" if one.lag else "up to date"))
 
 
-def _leftovers(overview: Overview) -> Iterator[Check]:
+def _leftovers(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
     """Files that the process that made them should have removed."""
-    running = {one.rank for one in overview.attempts if one.state == "running"}
-    for file in sorted(overview.path.rglob("*")):
-        name = str(file.relative_to(overview.path))
+    running = {one.rank for one in attempts if one.state == "running"}
+    for file in sorted(path.rglob("*")):
+        name = str(file.relative_to(path))
+        advice = f"it is not needed: rm {quote(str(file))}"
         reserve = file.parent.name == layout.JOURNAL and re.fullmatch(r"r(\d+)\.reserve", file.name)
         packed = file.with_name(f"{file.name}.zst")
         if reserve and int(reserve[1]) not in running:
-            yield Check(
-                "bad", f"{name} was left behind when the run was killed", f"it is not needed: rm {quote(str(file))}"
-            )
+            yield Check("bad", f"{name} was left behind when the run was killed", advice)
         elif file.name.startswith(".") and layout.FILES not in file.parts[-2:-1] and _age(file) > OLD:
-            yield Check(
-                "bad", f"{name} was left behind by an unfinished write", f"it is not needed: rm {quote(str(file))}"
-            )
+            yield Check("bad", f"{name} was left behind by an unfinished write", advice)
         elif file.suffix == ".lease" and _abandoned(file):
             yield Check(
                 "note", f"{name} belongs to a process that is gone", "nothing to do: the next process takes it over"
@@ -279,8 +297,8 @@ def _permissions(path: Path) -> Iterator[Check]:
 def _abandoned(lease: Path) -> bool:
     try:
         holder = msgspec.json.decode(lease.read_bytes(), type=dict)
-        here = holder.get("host") == liveness.hostname()
-        return here and not liveness.alive(int(holder.get("pid", 0)), int(holder.get("born", 0)))
+        local = holder.get("host") == liveness.hostname()
+        return local and not liveness.alive(int(holder.get("pid", 0)), int(holder.get("born", 0)))
     except (OSError, ValueError, TypeError, msgspec.MsgspecError):
         return False
 
@@ -299,8 +317,12 @@ def _age(file: Path) -> float:
         return 0.0
 
 
-def _words(finding: Check, screen: Screen) -> str:
-    level = paint(f"{finding.level:<4}", STYLES[finding.level], screen.colour)
-    texts = [clean(text) for text in (finding.what, finding.advice) if text]
+def _counted(count: int, noun: str) -> str:
+    return f"{display.count(count)} {noun}{'s' if count != 1 else ''}"
+
+
+def _text(check: Check, screen: Screen) -> str:
+    level = paint(f"{check.level:<4}", STYLES[check.level], screen.colour)
+    texts = [clean(text) for text in (check.what, check.advice) if text]
     first, *more = [line for text in texts for line in wrap(text, screen.width - 8)]
     return "\n".join([f"  {level}  {first}", *(" " * 8 + line for line in more)])

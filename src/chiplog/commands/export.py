@@ -1,21 +1,38 @@
-"""`chiplog export`: a run as CSV, Parquet or JSON, or as datasets, one file per group of metrics."""
+"""Write a run as CSV, Parquet, JSON or HDF5.
+
+HDF5 and NetCDF are datasets: one file per group of metrics.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from chiplog.commands.shared.arguments import add_run
 from chiplog.core import display
 from chiplog.core.errors import BadSetting, ChiplogError
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
 from chiplog.views.export import tables
+from chiplog.views.report.write import finalize
 
 PATIENCE = 0.5  # s before progress is shown
 DATASETS = ("h5", "nc")
+EXAMPLE = "chiplog export latest --to parquet -o run.parquet"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_run(parser)
+    parser.add_argument("--to", required=True, choices=("csv", "parquet", "json", *DATASETS), help="the format")
+    parser.add_argument(
+        "-o",
+        dest="output",
+        metavar="PATH",
+        help="a file, a directory, or - for stdout; a directory for h5 and nc (default: named after the id)",
+    )
 
 
 def run(args: Namespace) -> int:
@@ -40,8 +57,6 @@ def run(args: Namespace) -> int:
 
 
 def _datasets(stored: Stored, to: str, folder: Path) -> None:
-    from chiplog.views.report.write import finalize
-
     ending = finalize(stored, folder, stages=["data"], formats=[to], events=True)
     for path in ending.made:
         print(f"{path}  {display.size(path.stat().st_size)}")
@@ -70,7 +85,7 @@ class _Progress:
     """Show a percentage on a terminal if the export takes long."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
+        self._start = time.monotonic()
         self._shown = False
 
     def __enter__(self) -> _Progress:
@@ -82,7 +97,7 @@ class _Progress:
             sys.stderr.flush()
 
     def show(self, done: float) -> None:
-        if sys.stderr.isatty() and time.monotonic() - self._began > PATIENCE:
+        if sys.stderr.isatty() and time.monotonic() - self._start > PATIENCE:
             self._shown = True
             sys.stderr.write(f"\r{done:4.0%}")
             sys.stderr.flush()

@@ -1,21 +1,22 @@
-"""`chiplog ls`: the runs, newest last."""
+"""List the runs, newest last."""
 
 from __future__ import annotations
 
 import time
-from argparse import Namespace
-from typing import Any, NamedTuple
+from argparse import ArgumentParser, Namespace
+from typing import NamedTuple
 
-import msgspec
-
+from chiplog.commands.shared.arguments import whole_number
 from chiplog.core import display
 from chiplog.core.display import STATES
 from chiplog.metrics.catalog import pick_loss
 from chiplog.store import layout
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find, state
+from chiplog.views.strict_json import pretty
 from chiplog.views.table import Cell, table
 
+EXAMPLE = "chiplog ls tiny-lm -n 20"
 HEAD = ("project", "id", "name", "state", "started", "ran", "step", "loss")
 
 
@@ -33,14 +34,20 @@ class RunLine(NamedTuple):
     path: str
 
 
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("project", nargs="?", metavar="PROJECT", help="only the runs of this project")
+    parser.add_argument("-n", type=whole_number, metavar="N", help="only the newest N")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def run(args: Namespace) -> int:
-    found = find.runs(args.root, args.project)
+    runs = find.runs(args.root, args.project)
     if args.n is not None:
-        found = found[max(0, len(found) - args.n) :]
+        runs = runs[max(0, len(runs) - args.n) :]
     now = time.time_ns()
-    listed = [_glance(stored, now) for stored in found]
+    listed = [_summary(stored, now) for stored in runs]
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode([_plain(line) for line in listed]), indent=2).decode())
+        print(pretty([line._asdict() for line in listed]))
     elif listed:
         rows = [_row(line, now) for line in listed]
         print(table(HEAD, rows, width=args.screen.width, right=("ran", "step", "loss"), colour=args.screen.colour))
@@ -50,25 +57,24 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _glance(stored: Stored, now: int) -> RunLine:
+def _summary(stored: Stored, now: int) -> RunLine:
     """A summary that does not need the whole journal."""
     try:
-        return _look(stored, now)
+        return _read(stored, now)
     except ImportError:  # its journal is compressed, and pyarrow is not installed
         return RunLine(
             stored.project, stored.id, stored.name, "pruned", stored.created, 0.0, None, None, str(stored.path)
         )
 
 
-def _look(stored: Stored, now: int) -> RunLine:
+def _read(stored: Stored, now: int) -> RunLine:
     segments = layout.segments(stored.path)
     attempts = state.attempts(stored.path, rank=segments[0].rank) if segments else []
-    doing = state.judge(attempts)
     seconds = sum(attempt.seconds(now) for attempt in attempts)
     started = next((attempt.start.time for attempt in attempts if attempt.start), stored.created)
-    values = state.last_values(stored.path, lambda found: "step" in found and pick_loss(found) is not None)
+    values = state.last_values(stored.path, lambda values: "step" in values and pick_loss(values) is not None)
     return RunLine(
-        stored.project, stored.id, stored.name, doing, started, seconds,
+        stored.project, stored.id, stored.name, state.judge(attempts), started, seconds,
         values.get("step"), pick_loss(values), str(stored.path),
     )  # fmt: skip
 
@@ -84,8 +90,3 @@ def _row(line: RunLine, now: int) -> list[str | Cell]:
         "" if line.step is None else display.count(line.step),
         "" if line.loss is None else display.number(line.loss),
     ]
-
-
-def _plain(line: RunLine) -> dict[str, Any]:
-    loss = line.loss if line.loss is None or line.loss - line.loss == 0 else str(line.loss)
-    return {**line._asdict(), "loss": loss}

@@ -1,27 +1,39 @@
-"""`chiplog plot`: curves in the terminal."""
+"""Draw series in the terminal."""
 
 from __future__ import annotations
 
-import difflib
-from argparse import Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
+from chiplog.commands.shared.arguments import whole_number
+from chiplog.commands.shared.series_names import UnknownSeries, match, some
 from chiplog.core import messages
-from chiplog.core.errors import ChiplogError
 from chiplog.metrics.catalog import is_loss
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
 from chiplog.views.charts.text_plot import Curve, line_plot
 from chiplog.views.x_axis import over
 
+EXAMPLE = "chiplog plot latest 'train/*' --log"
 MOST = 12  # curves
 
 
-class UnknownSeries(ChiplogError, KeyError):
-    """No series has this name."""
-
-    __str__ = Exception.__str__
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "run", nargs="?", default="latest", metavar="RUN[,RUN...]", help="one or several runs (default: latest)"
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a series or a pattern (default: the losses)")
+    parser.add_argument("--log", action="store_true", help="use a logarithmic scale")
+    parser.add_argument("--smooth", type=_weight, metavar="W", help="smoothing weight between 0 and 1, such as 0.9")
+    parser.add_argument("--x", default="step", metavar="X", help="step, tokens, time or another series (default: step)")
+    parser.add_argument(
+        "--marker",
+        default="braille",
+        choices=("braille", "fhd", "hd"),
+        help="characters that draw the lines, finest first (default: braille)",
+    )
+    parser.add_argument("--width", type=whole_number, metavar="N", help="columns (default: the terminal's)")
+    parser.add_argument("--height", type=whole_number, metavar="N", help="rows inside the frame (default: up to 20)")
 
 
 def run(args: Namespace) -> int:
@@ -47,17 +59,6 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def match(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The matching names, each once; a pattern without a match is an error that lists similar names."""
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        matching = [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
-        if not matching:
-            raise UnknownSeries(_unknown(pattern, names))
-        found.update(dict.fromkeys(matching))
-    return list(found)
-
-
 def _curves(stored: Stored, patterns: Sequence[str], *, several: bool, x: str) -> list[Curve]:
     names = stored.names()
     wanted = match(patterns, names) if patterns else _losses(stored, names)
@@ -69,20 +70,20 @@ def _curves(stored: Stored, patterns: Sequence[str], *, several: bool, x: str) -
 def _losses(stored: Stored, names: Sequence[str]) -> list[str]:
     losses = list(filter(is_loss, names))
     if not losses:
-        raise UnknownSeries(f"run {stored.id} has no loss; name a series: {_some(names) or 'it has none'}")
+        raise UnknownSeries(f"run {stored.id} has no loss; name a series: {some(names) or 'it has none'}")
     return losses
-
-
-def _unknown(pattern: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(pattern, names, 3) or [name for name in names if pattern.lower() in name.lower()]
-    hint = f"did you mean {' or '.join(map(repr, near[:3]))}? " if near else ""
-    return f"no series {pattern!r}; {hint}there are: {_some(names) or 'none'}"
-
-
-def _some(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _title(runs: Sequence[Stored], curves: Sequence[Curve]) -> str:
     which = ", ".join(f"{stored.project}/{stored.id}" for stored in runs)
     return f"{which}  {curves[0][0]}" if len(curves) == 1 and len(runs) == 1 else which
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number from 0 up to, but not including, 1")
+    return weight

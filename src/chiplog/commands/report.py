@@ -1,16 +1,56 @@
-"""`chiplog report`: datasets, plots and a report of a run, in one directory."""
+"""Write a run's datasets, plots and report."""
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
 
+from chiplog.commands.shared.arguments import add_run, whole_number, words
 from chiplog.core import display
 from chiplog.core.messages import clean
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
 from chiplog.views.charts.text_plot_files import Look
 from chiplog.views.report.write import STAGES, finalize
+
+EXAMPLE = "chiplog report latest -o outputs"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_run(parser)
+    parser.add_argument(
+        "-o", dest="output", type=Path, metavar="DIR", help="output directory (default: files/ of the run)"
+    )
+    parser.add_argument(
+        "--only",
+        type=words,
+        metavar="STAGES",
+        help=f"write only these stages, separated by commas: {', '.join(STAGES)}",
+    )
+    parser.add_argument(
+        "--data",
+        type=words,
+        default=["h5"],
+        metavar="FORMATS",
+        help="formats of the datasets: h5, nc, parquet, csv (default: h5)",
+    )
+    parser.add_argument(
+        "--pictures",
+        type=words,
+        default=["png"],
+        metavar="FORMATS",
+        help="formats of the plots: png, svg (default: png)",
+    )
+    parser.add_argument(
+        "--warmup",
+        type=_warmup,
+        default=0,
+        metavar="W",
+        help="draws to discard at the start: a count (100) or a fraction (0.05)",
+    )
+    parser.add_argument("--show", action="store_true", help="also print the text plots")
+    parser.add_argument("--verbose", action="store_true", help="list every file")
 
 
 def run(args: Namespace) -> int:
@@ -33,3 +73,10 @@ def run(args: Namespace) -> int:
     texts = sum(path.suffix == ".txt" for path in ending.made)
     print(f"{len(ending.made):,} files, including {pictures:,} pictures and {texts:,} text plots")
     return 1 if ending.trouble else 0
+
+
+def _warmup(text: str) -> int | float:
+    try:
+        return whole_number(text) if text.isdecimal() else float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is neither a count nor a fraction") from None

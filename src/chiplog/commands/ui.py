@@ -1,4 +1,4 @@
-"""`chiplog ui`: the runs of a directory in the browser."""
+"""Show the runs in the browser."""
 
 from __future__ import annotations
 
@@ -6,27 +6,52 @@ import asyncio
 import os
 import signal
 import stat
-from argparse import Namespace
+import threading
+import webbrowser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
+from chiplog.commands.shared.arguments import whole_number
+from chiplog.commands.shared.cache_dir import cache_dir
 from chiplog.core import messages
-from chiplog.core.errors import BadSetting, MissingPackage, RunNotFound
+from chiplog.core.errors import BadSetting, RunNotFound
+from chiplog.views.web import auth, server
+
+EXAMPLE = "chiplog ui runs --port 8080"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="?", metavar="DIR", help="where the runs are")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)"
+    )
+    parser.add_argument(
+        "--port", type=whole_number, default=0, metavar="N", help="port to listen on (default: 0, any free port)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the address, and do not open a browser")
+    parser.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME:PORT",
+        help="also accept requests for this host; repeatable",
+    )
+    parser.add_argument("--token-file", metavar="FILE", help="read the token from a file that only you can read")
+    parser.add_argument("--export", metavar="FOLDER", help="write a page that opens from disk instead of serving one")
+    parser.add_argument(
+        "--choose", action="append", default=[], metavar="RUN", help="with --export: include only this run; repeatable"
+    )
 
 
 def run(args: Namespace) -> int:
-    try:
-        from chiplog.views.web import auth, server
-    except ImportError as error:
-        raise MissingPackage(f"`chiplog ui` needs the {error.name!r} package: pip install 'chiplog[ui]'") from None
-
     root = Path(args.runs).expanduser() if args.runs else args.root
     if not root.is_dir():
         if args.runs or args.export:
             raise RunNotFound(f"no directory {str(root)!r}; use the one given to chiplog.init(dir=...)")
         messages.say(f"no directory {str(root)!r} yet; runs appear when they start")
     if args.export:
-        from chiplog.views.web.export import export
+        from chiplog.views.web.export import export  # needs numpy, which the server loads after its first page
 
         written = export(root, Path(args.export), args.choose)
         print(f"{len(written)} runs in {Path(args.export) / 'index.html'}")
@@ -67,12 +92,6 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def cache_dir(environ: Mapping[str, str]) -> Path:
-    """The directory for data that views derive; never inside a run."""
-    base = environ.get("XDG_CACHE_HOME") or ""
-    return Path(base if base.startswith("/") else "~/.cache").expanduser() / "chiplog"
-
-
 def _token(file: str | None) -> str | None:
     """The user's own token; from a file, because other users of the machine can read the command line."""
     if not file:
@@ -91,7 +110,4 @@ def _token(file: str | None) -> str | None:
 def _open(address: str, environ: Mapping[str, str]) -> None:
     """Open a browser, if there is a display."""
     if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or os.name == "nt" or os.uname().sysname == "Darwin":
-        import threading
-        import webbrowser
-
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

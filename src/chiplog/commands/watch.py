@@ -1,17 +1,27 @@
-"""`chiplog watch`: the runs of a directory in the terminal, live."""
+"""Show the runs in the terminal, live."""
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
-from chiplog.commands.ui import cache_dir
+from chiplog.commands.shared.cache_dir import cache_dir
 from chiplog.core.errors import BadSetting
 from chiplog.store.runs import find
 from chiplog.store.runs.catalog import Catalog
 from chiplog.views.charts.browser_series import use_plain_memory
 from chiplog.views.tui.app import App
 from chiplog.views.tui.panels import Style
+from chiplog.views.tui.run_screen import TABS
+from chiplog.views.tui.terminal import watch
+
+EXAMPLE = "chiplog watch latest"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", metavar="RUN", help="the run to show (default: the list of runs)")
+    parser.add_argument("--panel", default="charts", choices=TABS, help="panel to start with (default: charts)")
+    parser.add_argument("--once", action="store_true", help="print one frame and exit")
 
 
 def run(args: Namespace) -> int:
@@ -19,16 +29,13 @@ def run(args: Namespace) -> int:
     use_plain_memory()
     catalog = Catalog(args.root, cache_dir(args.environ))
     catalog.refresh()
-    board = App(catalog, Style(screen.colour, screen.ascii), _key(args, catalog))
-    board.tab = args.panel
+    app = App(catalog, Style(screen.colour, screen.ascii), _key(args, catalog), args.panel)
     if args.once:
-        print("\n".join(line.rstrip() for line in board.render(screen.width, screen.height)[:-1]).rstrip())
+        print("\n".join(line.rstrip() for line in app.render(screen.width, screen.height)[:-1]).rstrip())
         return 0
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadSetting("`chiplog watch` needs a terminal; --once prints one frame and exits")
-    from chiplog.views.tui.terminal import watch
-
-    watch(board)
+    watch(app)
     catalog.save()
     return 0
 
@@ -37,8 +44,8 @@ def _key(args: Namespace, catalog: Catalog) -> str | None:
     """The requested run; None for the list of runs."""
     if args.run is None:
         return None
-    wanted = find.find(args.run, args.root).resolve()
-    found = next((one.key for one in catalog.entries() if (args.root / one.place).resolve() == wanted), None)
-    if found is None:
-        raise BadSetting(f"{wanted} is not under {args.root}; name the directory of the runs with --dir")
-    return found
+    path = find.find(args.run, args.root).resolve()
+    key = next((one.key for one in catalog.entries() if (args.root / one.place).resolve() == path), None)
+    if key is None:
+        raise BadSetting(f"{path} is not under {args.root}; name the directory of the runs with --dir")
+    return key

@@ -1,4 +1,4 @@
-"""A character-level language model in numpy: embedding, two hidden layers, backward by hand, Adam."""
+"""A character-level language model in numpy: an embedding, two hidden layers, a backward pass by hand, and Adam."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ HELD_OUT_EVERY = 10  # paragraphs
 
 
 class TokenBatch(NamedTuple):
-    """Contexts, one a row, and the character that follows each."""
+    """Contexts, one per row, and the character that follows each."""
 
     contexts: Tokens
     targets: Tokens
 
 
 class Corpus(NamedTuple):
-    """A text as numbers, every tenth paragraph held out for evaluation."""
+    """A text as numbers; every tenth paragraph is held out for evaluation."""
 
     alphabet: str
     train: Tokens
     held_out: Tokens
 
     def encode(self, text: str) -> Tokens:
-        """A text as numbers; characters that the corpus does not know are left out."""
+        """A text as numbers; characters that are not in the corpus are left out."""
         place = {char: number for number, char in enumerate(self.alphabet)}
         return np.array([place[char] for char in text if char in place], dtype=np.int64)
 
@@ -40,7 +40,7 @@ class Corpus(NamedTuple):
 
 
 def read_corpus() -> Corpus:
-    """The text that the package ships."""
+    """The text that comes with the package."""
     return split(files("chiplog.demo").joinpath("text.txt").read_text(encoding="utf-8"))
 
 
@@ -56,13 +56,13 @@ def split(text: str) -> Corpus:
 
 
 def windows(tokens: Tokens, context: int) -> TokenBatch:
-    """Every context of a text and what follows it."""
+    """Every context of a text, and the character that follows it."""
     rows = np.lib.stride_tricks.sliding_window_view(tokens, context + 1)
     return TokenBatch(rows[:, :-1], rows[:, -1])
 
 
 def batches(tokens: Tokens, *, context: int, size: int, rng: np.random.Generator) -> Iterator[TokenBatch]:
-    """Random contexts for ever; every place of the text comes once before any comes again."""
+    """Random contexts, endlessly; each pass visits every position of the text at most once."""
     every = windows(tokens, context)
     if len(every.targets) < size:
         raise ValueError(f"a batch of {size} needs at least {size + context} characters, not {len(tokens)}")
@@ -74,18 +74,18 @@ def batches(tokens: Tokens, *, context: int, size: int, rng: np.random.Generator
 
 
 class Pass(NamedTuple):
-    """A forward pass: the loss in nats a character, and what the way back needs."""
+    """A forward pass: the loss in nats per character, and what the backward pass needs."""
 
     loss: float
     batch: TokenBatch
     inputs: Floats
     first: Floats
     second: Floats
-    chances: Floats
+    probabilities: Floats
 
 
 class Model:
-    """The last `context` characters as embeddings, side by side, and two layers that guess the next one."""
+    """Predicts the next character from the last `context` ones: their embeddings side by side, then two layers."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Model:
             "first_bias": np.zeros(hidden, dtype),
             "second": draw(hidden, hidden, hidden**-0.5),
             "second_bias": np.zeros(hidden, dtype),
-            # Near zero, so that the first loss is that of a model without an opinion: ln(alphabet).
+            # Near zero, so that the first loss is that of uniform predictions: ln(alphabet).
             "output": draw(hidden, alphabet, 0.1 * hidden**-0.5),
             "output_bias": np.zeros(alphabet, dtype),
         }
@@ -126,15 +126,15 @@ class Model:
         first = np.tanh(inputs @ weights["first"] + weights["first_bias"])
         second = np.tanh(first @ weights["second"] + weights["second_bias"]) + first
         logits = second @ weights["output"] + weights["output_bias"]
-        chances = _softmax(logits)
-        true = chances[np.arange(len(batch.targets)), batch.targets]
+        probabilities = _softmax(logits)
+        true = probabilities[np.arange(len(batch.targets)), batch.targets]
         loss = -np.log(np.maximum(true, np.finfo(true.dtype).tiny)).mean()
-        return Pass(float(loss), batch, inputs, first, second, chances)
+        return Pass(float(loss), batch, inputs, first, second, probabilities)
 
     def backward(self, done: Pass) -> Weights:
         """The gradient of the loss, by weight."""
         weights, (contexts, targets) = self.weights, done.batch
-        logits = done.chances.copy()
+        logits = done.probabilities.copy()
         logits[np.arange(len(targets)), targets] -= 1
         logits /= len(targets)
         second = logits @ weights["output"].T
@@ -152,14 +152,14 @@ class Model:
         }
 
     def write(self, start: Tokens, length: int, *, rng: np.random.Generator, temperature: float = 0.6) -> Tokens:
-        """Go on from a text, one drawn character after another; returns what was added."""
+        """Continue a text by sampling one character after another; returns the new characters."""
         if len(start) < self.context:
-            raise ValueError(f"the model goes on from at least {self.context} characters, not {len(start)}")
+            raise ValueError(f"the model continues a text of at least {self.context} characters, not {len(start)}")
         text = list(start)
         for _ in range(length):
             seen = TokenBatch(np.array([text[-self.context :]]), np.zeros(1, dtype=np.int64))
-            chances = self.forward(seen).chances[0].astype(np.float64) ** (1 / temperature)
-            text.append(rng.choice(len(chances), p=chances / chances.sum()))
+            probabilities = self.forward(seen).probabilities[0].astype(np.float64) ** (1 / temperature)
+            text.append(rng.choice(len(probabilities), p=probabilities / probabilities.sum()))
         return np.array(text[len(start) :], dtype=np.int64)
 
 
@@ -189,7 +189,7 @@ class Adam:
 
 
 def clip(gradient: Weights, limit: float) -> float:
-    """Shorten a gradient to a length, in place; returns the length it had."""
+    """Scale a gradient down to a norm, in place; returns the norm it had."""
     norm = float(np.sqrt(sum(float(np.vdot(part, part)) for part in gradient.values())))
     if norm > limit:
         for part in gradient.values():
@@ -199,12 +199,12 @@ def clip(gradient: Weights, limit: float) -> float:
 
 def _softmax(logits: Floats) -> Floats:
     grown = np.exp(logits - logits.max(axis=1, keepdims=True))
-    chances: Floats = grown / grown.sum(axis=1, keepdims=True)
-    return chances
+    probabilities: Floats = grown / grown.sum(axis=1, keepdims=True)
+    return probabilities
 
 
 def _gather(contexts: Tokens, gradient: Floats, alphabet: int) -> Floats:
-    """The gradient of each character's embedding: the sum over the places where it stood."""
+    """The gradient of each character's embedding: the sum over all its positions."""
     # A product with the one-hot matrix: several times faster than np.add.at.
     places = contexts.reshape(-1)
     hot = np.zeros((alphabet, len(places)), gradient.dtype)

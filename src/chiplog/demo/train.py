@@ -1,6 +1,6 @@
-"""`chiplog demo`: train the small model, record everything, and look at it.
+"""The demo: train the small model, record everything, and show what was recorded.
 
-The part between `chiplog.init` and the end of its block is what a training script of your own looks like.
+The code between `chiplog.init` and the end of its block is what your own training script would look like.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 import chiplog
-from chiplog.core import records
+from chiplog.core import display, records
+from chiplog.core.display import Screen
 from chiplog.core.errors import ChiplogError
 from chiplog.core.messages import clean
 from chiplog.core.run import Run
@@ -33,7 +34,7 @@ SAMPLE = 200  # characters
 
 
 class Recipe(NamedTuple):
-    """What a demo run is made of; all of it is in the run's config."""
+    """The hyperparameters of a demo run; all of them are in its config."""
 
     context: int = 12
     embedding: int = 24
@@ -41,7 +42,7 @@ class Recipe(NamedTuple):
     batch: int = 512
     lr: float = 4e-3
     warmup: float = 0.04  # of the run
-    decay: float = 1.2  # strong: the text is short, and the model would learn it by heart
+    decay: float = 1.2  # strong, because the model would memorize a text this short
     clip: float = 1.0
     evals: int = 10
     seed: int = 1
@@ -54,26 +55,24 @@ def demo(
     steps: int | None = None,
     sinks: str | Sequence[object] = "console,csv",
     out: TextIO | None = None,
-    width: int = 80,
-    colour: bool = False,
-    ascii: bool | None = None,
+    screen: Screen | None = None,
     command: str = "chiplog",
 ) -> int:
-    """Train for about `seconds`, or so many `steps`; show the loss, a sample and what to try; return the exit code.
+    """Train for about `seconds`, or for `steps`; show the loss, a sample and what to try next; return the exit code.
 
-    An interrupt ends the training early and shows what there is.
+    An interrupt stops the training early and shows what was recorded so far.
     """
     if not 0 < seconds < math.inf:
-        raise ValueError(f"the demo takes a number of seconds above zero, not {seconds!r}")
+        raise ValueError(f"the demo needs a positive number of seconds, not {seconds!r}")
     out = sys.stdout if out is None else out
-    plain = not _can_show("⠿┤×", out) if ascii is None else ascii
+    screen = screen or display.screen(out, {"COLUMNS": "80"})
     run, interrupted = _train(Recipe(), seconds, steps, dir, sinks)
     try:
         stored = chiplog.read(run.dir)
     except ChiplogError as error:
         out.write(f"nothing to show: {error}\n")
         return 1
-    out.write(_report(stored, named=dir is None, width=width, colour=colour, ascii=plain, command=command))
+    out.write(_report(stored, screen, named=dir is None, command=command))
     out.flush()
     return 130 if interrupted else 0
 
@@ -81,13 +80,13 @@ def demo(
 def _train(
     recipe: Recipe, seconds: float, steps: int | None, dir: str | Path | None, sinks: str | Sequence[object]
 ) -> tuple[Run, bool]:
-    began = perf_counter()
+    start = perf_counter()
     corpus = read_corpus()
     left = math.inf
     if steps is None:
         time_of_step = _measure(recipe, corpus, min(1.0, 0.1 * seconds))
-        left = max(0.1 * seconds, began + seconds - perf_counter())
-        # The rest is for evaluations; a whole number of steps lies between two of them.
+        left = max(0.1 * seconds, start + seconds - perf_counter())
+        # The rest of the time is for evaluations, which have the same number of steps between them.
         steps = recipe.evals * max(1, int(0.85 * left / time_of_step / recipe.evals))
     started = perf_counter()
     rng = np.random.default_rng(recipe.seed)
@@ -133,8 +132,8 @@ def _evaluate(run: Run, model: Model, held_out: TokenBatch, corpus: Corpus, step
 
 
 def _measure(recipe: Recipe, corpus: Corpus, seconds: float) -> float:
-    """How long a step takes on this machine, from some steps of a model that nobody keeps."""
-    began = perf_counter()
+    """How long a step takes on this machine, from a few steps of a model that is thrown away."""
+    started = perf_counter()
     rng = np.random.default_rng(recipe.seed)
     model = _new_model(recipe, corpus, rng)
     adam = Adam(model.weights)
@@ -145,9 +144,9 @@ def _measure(recipe: Recipe, corpus: Corpus, seconds: float) -> float:
         clip(gradient, recipe.clip)
         adam.step(gradient, recipe.lr)
         times.append(perf_counter() - start)
-        if len(times) >= 8 and perf_counter() - began > seconds:
+        if len(times) >= 8 and perf_counter() - started > seconds:
             break
-    # Its better moments: too many steps end at the deadline, too few would end the show early.
+    # The lower quartile: too many steps end at the deadline, too few would end the demo early.
     return quantiles(times)[0]
 
 
@@ -157,24 +156,26 @@ def _new_model(recipe: Recipe, corpus: Corpus, rng: np.random.Generator) -> Mode
 
 
 def _lr(recipe: Recipe, done: float) -> float:
-    """The learning rate after a share of the run: warm-up, then half a cosine down to a twentieth."""
+    """The learning rate after a fraction of the run: warm-up, then half a cosine down to a twentieth."""
     if done < recipe.warmup:
         return recipe.lr * done / recipe.warmup
     return recipe.lr * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
 
 
-def _report(stored: Stored, *, named: bool, width: int, colour: bool, ascii: bool, command: str) -> str:
-    """The end of the demo, from nothing but the run directory."""
+def _report(stored: Stored, screen: Screen, *, named: bool, command: str) -> str:
+    """The end of the demo, read from the run directory alone."""
     series = [stored.series(name) for name in ("train/loss", "eval/loss")]
     curves = [(one.name, one.steps, one.values) for one in series]
-    title = "Loss in nats a character"
+    title = "Loss in nats per character"
     smooth = round(1 - 50 / max(100, len(series[0])), 2)
-    plot = line_plot(curves, width=width, height=14, title=title, colour=colour, ascii=ascii, smooth=smooth)
+    plot = line_plot(
+        curves, width=screen.width, height=14, title=title, colour=screen.colour, ascii=screen.ascii, smooth=smooth
+    )
     which = stored.id if named else shlex.quote(str(stored.path))
     samples = [record.text for record in stored.records(kind="text") if isinstance(record, records.Text)]
     lines = ["", plot, ""]
     if samples:
-        text = textwrap.fill(clean(" ".join(samples[-1].split())), max(20, width - 4))
+        text = textwrap.fill(clean(" ".join(samples[-1].split())), max(20, screen.width - 4))
         lines += ["The model wrote:", textwrap.indent(text, "  "), ""]
     lines += [
         f"The run is stored in {clean(str(stored.path))}",
@@ -184,11 +185,3 @@ def _report(stored: Stored, *, named: bool, width: int, colour: bool, ascii: boo
         f"  {command} export {which} --to csv",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _can_show(text: str, out: TextIO) -> bool:
-    try:
-        text.encode(getattr(out, "encoding", None) or "utf-8")
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True

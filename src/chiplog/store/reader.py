@@ -21,11 +21,10 @@ from chiplog.store import printed_lines as console
 from chiplog.store.contents.contents import Bounds, Contents
 from chiplog.store.contents.segment import SegmentContents, segments
 from chiplog.store.journal.lines import Damage
-from chiplog.store.journal.tail import Tail, stream_key
-from chiplog.store.layout import Segment
+from chiplog.store.journal.tail import Tail
 from chiplog.store.printed_lines import PrintedLine
 from chiplog.store.runs import manifest
-from chiplog.store.runs.state import AttemptState, attempts, state_of
+from chiplog.store.runs.state import AttemptState, attempts, live_streams, state_of
 
 if TYPE_CHECKING:
     import pandas
@@ -100,8 +99,7 @@ class Stored:
     def damage(self) -> list[Damage]:
         """Bytes that cannot be read, by segment and range; a write in progress is not damage."""
         contents = self._noted()
-        live = {stream_key(Segment(one.rank, one.attempt, 0)) for one in self.attempts if one.state == "running"}
-        return sorted(contents.damage + contents.torn(live))
+        return sorted(contents.damage + contents.torn(live_streams(self.attempts)))
 
     @property
     def missing(self) -> dict[str, list[tuple[int, int]]]:

@@ -9,7 +9,7 @@ import pytest
 
 import chiplog
 from chiplog.cli import main
-from chiplog.commands import sync
+from chiplog.commands.sync import progress, verb
 
 
 def test_a_relay_that_still_delivers_is_named_and_waited_for(
@@ -21,8 +21,8 @@ def test_a_relay_that_still_delivers_is_named_and_waited_for(
     run.log({"loss": 1.0}, step=1)
     assert not run.finish(timeout=3)
     capfd.readouterr()
-    monkeypatch.setattr(sync, "PATIENCE", 2.0)
-    monkeypatch.setattr(sync, "REPORT", 0.5)
+    monkeypatch.setattr(verb, "PATIENCE", 2.0)
+    monkeypatch.setattr(progress, "REPORT", 0.5)
     assert main(["sync", str(run.dir)]) == 2
     out, err = capfd.readouterr()
     lines = err.splitlines()
@@ -31,9 +31,9 @@ def test_a_relay_that_still_delivers_is_named_and_waited_for(
     )
     assert any("boat 0 records, " in line and "to go" in line for line in lines[1:])
     assert out.startswith("test/run  boat: the relay process ") and "is still delivering, with " in out
-    assert "2 s have brought nothing. Run `chiplog sync` again when it has ended" in out
+    assert "gave up after 2 s. Run `chiplog sync` again when it has ended" in out
     boat.weather(None)
-    monkeypatch.setattr(sync, "PATIENCE", 60.0)
+    monkeypatch.setattr(verb, "PATIENCE", 60.0)
     assert main(["sync", str(run.dir)]) == 0
     assert capfd.readouterr().out == "test/run  boat: complete\n"
     assert boat.cargo == [(1, {"loss": 1.0})]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import chiplog
 from chiplog.core import records
 from chiplog.core.display import columns
 from chiplog.store.runs.catalog import Catalog
-from chiplog.views.charts.browser_series import DrawnLine
 from chiplog.views.tui.app import App
-from chiplog.views.tui.panels import Style, thinned
+from chiplog.views.tui.panels import Style
 from tests.views.web import stores
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -55,14 +53,6 @@ def test_a_run_is_found_and_opened(board: App) -> None:
     assert "1 of 41 runs" in shown and "search: everything" in shown
     shown = press(board, "enter")
     assert "everything at once" in shown and "train/loss" in shown and "[charts]" in shown
-
-
-def test_the_list_scrolls_with_the_one_that_is_chosen(board: App) -> None:
-    """Sorted by name; the end is the last."""
-    shown = press(board, "s", "end")
-    assert re.search(r"^> .* run-39", shown, re.MULTILINE)
-    shown = press(board, "home", "down")
-    assert re.search(r"^> .* run-00", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -142,12 +132,3 @@ def test_hostile_text_cannot_write_to_the_terminal(tmp_path: Path) -> None:
         board.press(key)
         bare = SGR.sub("", "".join(board.render(80, 24)))
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202e]", bare)
-
-
-def test_no_spike_is_lost_on_the_way_to_the_screen() -> None:
-    """Of many points few remain, and among them the least, the most and what is no number."""
-    values = np.zeros(100_000)
-    values[777], values[55_555], values[90_000] = 9.0, -5.0, np.nan
-    _, _, y = thinned("a", DrawnLine(np.arange(100_000.0), values, 0.0), 300)
-    y = np.asarray(y)
-    assert len(y) <= 601 and np.nanmax(y) == 9 and np.nanmin(y) == -5 and np.isnan(y).sum() == 1

@@ -136,27 +136,6 @@ def test_a_crowd_stays_small(tmp_path: Path) -> None:
     assert server.returncode == -signal.SIGTERM or server.returncode == 0
 
 
-def test_a_listener_that_leaves_is_forgotten(tmp_path: Path) -> None:
-    """A server on which pages come and go keeps no thread, file or follower of them."""
-    with chiplog.init("live", id="now", dir=tmp_path, sinks="none") as run, tools.serving(tmp_path) as served:
-        run.log({"loss": 1.0}, step=0)
-        key = served.keys()["now"]
-        count = len(os.listdir("/proc/self/fd"))
-        for _ in range(40):
-            with socket.create_connection(("127.0.0.1", served.port), 20) as one:
-                one.sendall(
-                    f"GET /api/live?runs={key} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n"
-                    f"Authorization: Bearer {tools.TOKEN}\r\n\r\n".encode()
-                )
-                _until(one, b"hello")
-        end = time.monotonic() + 20
-        step = 0
-        while len(os.listdir("/proc/self/fd")) > count + 5 and time.monotonic() < end:
-            run.log({"loss": 1.0}, step=(step := step + 1))  # what is sent to one that has left shows that it has
-            time.sleep(0.05)
-        assert len(os.listdir("/proc/self/fd")) <= count + 5
-
-
 def _until(connection: socket.socket, words: bytes) -> bytes:
     heard = b""
     while words not in heard:

@@ -177,7 +177,7 @@ def test_a_step_is_walked_through(browser: Browser, tmp_path: Path) -> None:
         expect(flame).to_have_attribute("aria-label", "timeline of step 1, rank 0: 7 spans in 400ms")
         box = flame.bounding_box()
         assert box is not None
-        said = page.locator("figure", has=flame).locator(".said")
+        said = page.locator("figure", has=flame).locator(".caption")
         point = box["x"] + box["width"] * 0.02, box["y"] + 70  # in the second row of the first lane
         page.mouse.move(*point)
         expect(said).to_contain_text("forward 100ms, from 0ms · layers=8, note=<b>bold</b>")

@@ -1,21 +1,11 @@
-"""The questions of the page, asked of a real server without a browser."""
+"""The list of runs, from a real server without a browser."""
 
 from __future__ import annotations
 
-import json
-import math
-import socket
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-import chiplog
-from chiplog.store.runs.catalog import Catalog
-from chiplog.views.web import asset_bundle as page
 from tests.views.web import serving as tools
 from tests.views.web import stores
 
@@ -31,65 +21,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tools.Served]:
         yield server
 
 
-def curves(served: tools.Served, charts: list[list[Any]], **params: Any) -> list[dict[str, Any]]:
-    """The lines of an answer, unpacked as the page does it."""
-    query = "&".join(
-        [f"q={json.dumps(charts, separators=(',', ':'))}", *(f"{key}={value}" for key, value in params.items())]
-    )
-    body = served.ask(f"/api/series?{query}").body
-    size = int.from_bytes(body[:8], "little")
-    header = json.loads(body[8 : 8 + size])
-    doubles = np.frombuffer(body, "<f8", offset=8 + size)
-    return [
-        {**one, **{name: doubles[at : at + length] for name, (at, length) in one["arrays"].items()}}
-        for one in header["series"]
-    ]
-
-
-def test_a_series_arrives_exactly(served: tools.Served) -> None:
-    """Every double as it was logged, NaN too."""
-    key = served.keys()["rich"]
-    stored = chiplog.read(served.root / "tiny-lm" / "rich").series("train/grad_norm")
-    (line,) = curves(served, [[[key, "train/grad_norm"]]])
-    assert line["mode"] == "points"
-    assert np.array_equal(line["x"], stored.steps.astype(float))
-    assert np.array_equal(line["y"], stored.values, equal_nan=True)
-    assert [(mark[0], mark[1]) for mark in line["marks"]] == [(350.0, "nan"), (351.0, "nan")]
-
-
-def test_no_spike_hides_in_a_bucket(served: tools.Served) -> None:
-    """Far fewer buckets than points still show the highest and the lowest of them."""
-    key = served.keys()["rich"]
-    stored = chiplog.read(served.root / "tiny-lm" / "rich").series("train/loss")
-    (line,) = curves(served, [[[key, "train/loss"]]], n=20)
-    assert line["mode"] == "buckets" and len(line["x"]) <= 20 < line["total"]
-    assert line["max"].max() == stored.values.max() and line["min"].min() == stored.values.min()
-
-
-def test_lines_of_one_chart_share_their_buckets(served: tools.Served) -> None:
-    """So that they can be read at the same x."""
-    keys = served.keys()
-    first, second = curves(served, [[[keys["run-0"], "train/loss"], [keys["run-1"], "train/loss"]]], n=50)
-    assert np.array_equal(first["x"], second["x"])
-
-
-@pytest.mark.parametrize(
-    ("kind", "first", "last"),
-    [("step", 0, 199), ("relative", 0.5, 100), ("time", stores.BEGAN / 1e9 + 0.5, stores.BEGAN / 1e9 + 100),
-     ("tokens", 4096, 200 * 4096), ("metric:train/lr", 1e-4, 1e-4)],
-)  # fmt: skip
-def test_x_is_measured_in_many_ways(served: tools.Served, kind: str, first: float, last: float) -> None:
-    """Steps, time, tokens summed up where they are counted by step, and any other series."""
-    (line,) = curves(served, [[[served.keys()["run-0"], "train/loss"]]], x=kind)
-    assert line["x"][0] == pytest.approx(first) and line["x"][-1] == pytest.approx(last)
-
-
-def test_a_window_has_one_point_beyond_each_end(served: tools.Served) -> None:
-    """A line reaches the frame on both sides."""
-    (line,) = curves(served, [[[served.keys()["run-0"], "train/loss"]]], low=50, high=60)
-    assert (line["x"][0], line["x"][-1], line["total"]) == (49, 61, 200)
-
-
 def test_the_list_says_only_what_is_new(served: tools.Served) -> None:
     """After a version, nothing until something changes; columns are settings and last values."""
     all_of_them = served.get("runs", columns='["c:lr","v:train/loss","c:model.dim"]')
@@ -99,136 +30,9 @@ def test_the_list_says_only_what_is_new(served: tools.Served) -> None:
     assert "lr" in served.get("columns")["config"]
 
 
-def test_a_damaged_run_shows_what_can_be_read(served: tools.Served) -> None:
-    """And says what cannot."""
-    key = served.keys()["broken"]
-    about = served.get("run", run=key)
-    (line,) = curves(served, [[[key, "train/loss"]]])
-    assert about["damage_count"] >= 1 and "bytes" in about["damage"][0]
-    assert 150 < line["total"] < 200
-
-
-def test_samples_are_paged_and_searched(served: tools.Served) -> None:
-    """Newest first, fifty at a time; what is searched for is text and nothing else."""
-    key = served.keys()["rich"]
-    page = served.get("samples", run=key, table="completions", offset=50)
-    assert page["found"] == 52 and len(page["rows"]) == 2
-    found = served.get("samples", run=key, table="completions", find="question 300-2")
-    assert [row["step"] for row in found["rows"]] == [300]
-    assert served.get("samples", run=key, table="completions", find=".*")["found"] == 0
-
-
-def test_ranks_matrices_and_spans_are_there(served: tools.Served) -> None:
-    """Each as the page draws it."""
-    key = served.keys()["rich"]
-    ranks = served.get("ranks", run=key, name="train/step_time_sec")
-    assert ranks["ranks"] == [0, 1, 2, 3] and int(np.argmax(ranks["means"])) == 2 and len(ranks["values"]) == 4
-    matrix = served.get("matrix", run=key, name="moe/tokens_per_expert", at=0)
-    assert matrix["step"] == 0 and len(matrix["values"]) == 8 and len(matrix["values"][0]) == 16
-    trace = served.get("trace", run=key)
-    assert trace["names"][0]["name"] == "backward" and trace["names"][0]["own"] == pytest.approx(13 * 0.2)
-    spent = served.get("goodput", run=key)
-    assert 0 < spent["share"] < 1 and spent["seconds"]["down"] > 0
-    assert {part["name"] for part in spent["step"]} >= {"compute at peak"}
-    packets = served.ask(f"/api/perfetto?run={key}")
-    assert "pftrace" in packets.headers["content-disposition"]
-    assert all(name in packets.body for name in (b"forward", b"backward", b"optimizer"))
-
-
-def test_a_step_is_a_timeline(tmp_path: Path) -> None:
-    """Of one step alone: lanes by when they begin, spans below those they lie in, with their tags and what went wrong."""
-    stores.traced(tmp_path)
-    with tools.serving(tmp_path) as served:
-        found = served.get("timeline", run=served.keys()["traced"], step=1, rank=0)
-        assert served.get("timeline", run=served.keys()["traced"], step=7, rank=0)["spans"] == []
-    assert found["seconds"] == pytest.approx(0.4) and found["left"] == 0
-    assert [(lane["name"], lane["kind"], lane["rows"]) for lane in found["lanes"]] == [
-        ("main", "", 3), ("tpu0_queue", "queue", 1), ("tpu0", "device", 1),
-    ]  # fmt: skip
-    rows = {(one["name"], one["lane"]): one["row"] for one in found["spans"]}
-    assert rows == {
-        ("step", 0): 0, ("forward", 0): 1, ("attention", 0): 2, ("backward", 0): 1, ("save", 0): 1, ("kernels", 1): 0, ("kernels", 2): 0,
-    }  # fmt: skip
-    (failed,) = (one for one in found["spans"] if one["failed"])
-    assert failed["name"] == "save" and failed["tags"] == {"error": "OSError: disk full"}
-    assert failed["start"] == pytest.approx(0.32) and failed["seconds"] == pytest.approx(0.07)
-
-
-def test_what_is_written_now_is_told_at_once(tmp_path: Path) -> None:
-    """A page that listens hears of a row soon after `log`, and of the run's end."""
-    with chiplog.init("live", id="now", dir=tmp_path, sinks="none") as run, tools.serving(tmp_path) as served:
-        run.log({"loss": 1.0}, step=0)
-        key = served.keys()["now"]
-        with socket.create_connection(("127.0.0.1", served.port), 10) as listening:
-            listening.sendall(
-                f"GET /api/live?runs={key} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nAuthorization: Bearer {tools.TOKEN}\r\n\r\n".encode()
-            )
-            heard = _until(listening, b"hello")
-            run.log({"loss": 2.5, "odd": math.inf}, step=1)
-            began = time.monotonic()
-            heard = _until(listening, b'"loss":2.5')
-            assert time.monotonic() - began < 5
-            assert b'"odd":"inf"' in heard
-            run.finish()
-            _until(listening, b"event: news")
-
-
-def _until(connection: socket.socket, words: bytes) -> bytes:
-    heard = b""
-    while words not in heard:
-        piece = connection.recv(65536)
-        assert piece, heard
-        heard += piece
-    return heard
-
-
-def test_what_was_found_is_remembered_outside_of_the_runs(tmp_path: Path) -> None:
-    """The next start has the list before it has looked; nothing is written where the runs are."""
-    root, cache = tmp_path / "runs", tmp_path / "cache"
-    stores.simple(root, "one")
-    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
-    first = Catalog(root, cache)
-    assert first.refresh()
-    first.save()
-    again = Catalog(root, cache)
-    assert [entry.id for entry in again.entries()] == ["one"]
-    assert not again.refresh()
-    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
-    assert {path.stat().st_mode & 0o77 for path in cache.rglob("*")} == {0}
-
-
-@pytest.mark.parametrize("damage", [b"", b"\x81", b"\xff" * 100, b"{}"])
-def test_a_damaged_memory_is_forgotten(tmp_path: Path, damage: bytes) -> None:
-    """The runs themselves are the truth."""
-    root, cache = tmp_path / "runs", tmp_path / "cache"
-    stores.simple(root, "one")
-    first = Catalog(root, cache)
-    first.refresh()
-    first.save()
-    next((cache / "runs").iterdir()).write_bytes(damage)
-    again = Catalog(root, cache)
-    assert again.entries() == []
-    assert again.refresh() and len(again.entries()) == 1
-
-
-def test_the_page_is_small() -> None:
-    """What travels, compressed: far below 250 kB."""
-    assert sum(asset.shipped for asset in page.files().values()) < 80_000
-
-
-def test_the_files_of_the_page_are_asked_for_once(served: tools.Served) -> None:
-    """They are named after what they hold, so a browser keeps them; the page that names them is looked at each time."""
-    index = served.ask("/")
-    assert index.headers["cache-control"] == "no-cache"
-    assert served.ask("/", f"If-None-Match: {index.headers['etag']}").status == 304
-    for path in set(page.files()) - {"/", "/index.html"}:
-        assert f'="{path[1:]}"' in index.body.decode()
-        assert "immutable" in served.ask(path).headers["cache-control"]
-
-
-def test_the_modules_are_one_script() -> None:
-    """Every one of them is in it, none is fetched, and nothing in it could end a page that holds it."""
-    script = page.script("stored", "main")
-    assert not [line for line in script.splitlines() if line.startswith(("import ", "export "))]
-    assert {f"const ${path.stem} =" in script for path in page.ASSETS.glob("*.js") if path.stem != "main"} == {True}
-    assert "</script" not in script and "<!--" not in script
+def test_an_unknown_path_is_not_found(served: tools.Served) -> None:
+    """Below /api/ as elsewhere; a run that does not exist says so."""
+    assert served.ask("/api/other").status == 404
+    assert served.ask("/other").status == 404
+    answer = served.ask("/api/run?run=other")
+    assert answer.status == 404 and b"no such run" in answer.body

@@ -166,7 +166,7 @@ class Relay:
             fd = os.open(f"{self._base}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             with os.fdopen(fd, "wb") as log:
                 self._process = subprocesses.start(
-                    "chiplog.commands.relay", str(orders), environ=self._environ, stdin=subprocess.PIPE, log=log
+                    "chiplog.commands.sync.relay", str(orders), environ=self._environ, stdin=subprocess.PIPE, log=log
                 )
         except OSError as error:
             messages.once(

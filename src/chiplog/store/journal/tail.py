@@ -135,3 +135,15 @@ class _Stream:
 
 def stream_key(segment: Segment) -> str:
     return f"r{segment.rank:05d}-a{segment.attempt:02d}"
+
+
+def near_end(run: Path, size: int) -> Positions:
+    """Positions at most `size` bytes before the end of each journal; a partial first line is skipped."""
+    positions: Positions = {}
+    for segment in layout.segments(run):  # the newest of each attempt is last
+        try:
+            end = (run / layout.JOURNAL / segment.filename).stat().st_size
+        except OSError:
+            end = 0  # compressed, so it no longer grows
+        positions[stream_key(segment)] = segment.number, max(0, end - size), -1
+    return positions

@@ -12,6 +12,7 @@ from chiplog.core.errors import MissingPackage
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout
 from chiplog.store.journal import lines
+from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
 from chiplog.store.runs import liveness
 
@@ -67,6 +68,11 @@ def judge(main: list[AttemptState]) -> str:
     """The state of a run, from the attempts of its main rank; attached workers do not count."""
     own = [one for one in main if one.start is None or not one.start.attached] or main
     return "running" if any(one.state == "running" for one in own) else own[-1].state if own else "empty"
+
+
+def live_streams(attempts: Iterable[AttemptState]) -> set[str]:
+    """The streams that a process is still writing."""
+    return {stream_key(Segment(one.rank, one.attempt, 0)) for one in attempts if one.state == "running"}
 
 
 def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[AttemptState, AttemptState]]:

@@ -17,7 +17,7 @@ from chiplog.store.points.series import bucket
 from chiplog.views import ansi
 from chiplog.views.charts.browser_series import DrawnLine
 from chiplog.views.charts.text_plot import Curve, line_plot
-from chiplog.views.table import Cell, pairs, table
+from chiplog.views.table import pairs
 
 
 class Style(NamedTuple):
@@ -44,9 +44,9 @@ def thinned(label: str, line: DrawnLine, n: int) -> Curve:
     if len(line.x) <= 2 * n:
         return label, line.x, line.y
     finite = np.isfinite(line.y)
-    found = bucket(line.x, line.y if finite.all() else np.where(finite, line.y, np.nan), n)
-    x = np.repeat(found.low / 2 + found.high / 2, 2)
-    y = np.column_stack([found.min, found.max]).reshape(-1)
+    buckets = bucket(line.x, line.y if finite.all() else np.where(finite, line.y, np.nan), n)
+    x = np.repeat(buckets.low / 2 + buckets.high / 2, 2)
+    y = np.column_stack([buckets.min, buckets.max]).reshape(-1)
     bad = np.flatnonzero(~finite)
     if len(bad):
         x, y = np.concatenate([x, line.x[bad]]), np.concatenate([y, line.y[bad]])
@@ -67,19 +67,19 @@ def alerts(contents: Contents, *, width: int, style: Style) -> list[str]:
 
 def samples(contents: Contents, *, width: int, style: Style, find: str) -> list[str]:
     """Rows of all tables, newest first; only those that contain the searched text."""
-    wanted = find.casefold()
+    searched = find.casefold()
     lines: list[str] = []
     for name, kept in contents.samples():
         for one in list(kept)[-500:][::-1]:
             texts = [(str(key), str(value)) for key, value in one.cells.items()]
-            if wanted and not any(wanted in value.casefold() for _, value in texts):
+            if searched and not any(searched in value.casefold() for _, value in texts):
                 continue
             head = f"{clean(name)}  step {display.count(one.step)}" if one.step is not None else clean(name)
             lines.append(paint(cut(head, width), "1", style.colour))
             lines += pairs([(key, value[:2000]) for key, value in texts], width=width, indent=2).split("\n")
             if len(lines) > 5000:
                 return lines
-    return lines or ["no samples" if not wanted else "no matching samples"]
+    return lines or ["no samples" if not searched else "no matching samples"]
 
 
 def console(contents: Contents, *, width: int) -> list[str]:
@@ -88,8 +88,8 @@ def console(contents: Contents, *, width: int) -> list[str]:
     ranks = len({line.rank for line in lines}) > 1
     if ranks:
         lines.sort(key=lambda line: line.time)
-    said = [(f"[{line.rank}] " if ranks else "") + ansi.plain(line.text) for line in lines]
-    return [cut(line, width) for line in said] or [
+    texts = [(f"[{line.rank}] " if ranks else "") + ansi.plain(line.text) for line in lines]
+    return [cut(text, width) for text in texts] or [
         "no console output was captured; use init(capture=True) to record it"
     ]
 
@@ -108,24 +108,17 @@ def overview(contents: Contents, values: Sequence[tuple[str, object]], *, width:
     ):
         if any(text for _, text in rows):
             out += [paint(title, "1", style.colour), *pairs(rows, width=width, indent=2).split("\n"), ""]
-    damage = contents.damage
-    if damage:
-        out += [
-            paint("what cannot be read", "1;31", style.colour),
-            *(f"  {cut(str(one), width - 2)}" for one in damage),
-        ]
+    if damage := contents.damage:
+        out += [paint("damage", "1;31", style.colour), *(f"  {cut(str(one), width - 2)}" for one in damage)]
     return out or ["nothing has been recorded yet"]
 
 
-def slowest(names: Sequence[int], means: Sequence[float]) -> str:
+def highest(ranks: Sequence[int], means: Sequence[float]) -> str:
     """Which rank is the highest, and by how much."""
-    known = sorted(((mean, rank) for mean, rank in zip(means, names, strict=True) if mean == mean), reverse=True)
-    if len(known) < 2:
+    numbers = sorted(((mean, rank) for mean, rank in zip(means, ranks, strict=True) if mean == mean), reverse=True)
+    if len(numbers) < 2:
         return ""
-    middle = known[len(known) // 2][0]
-    times = f", {known[0][0] / middle:.2f} times the median" if middle else ""
-    return f"highest: rank {known[0][1]} at {display.number(known[0][0])} on average{times}"
-
-
-def runs(rows: Sequence[Sequence[str | Cell]], head: Sequence[str], *, width: int, style: Style) -> list[str]:
-    return table(head, rows, width=width, right=("ran", "step", "loss"), colour=style.colour).split("\n")
+    mean, rank = numbers[0]
+    median = numbers[len(numbers) // 2][0]
+    times = f", {mean / median:.2f} times the median" if median else ""
+    return f"highest: rank {rank} at {display.number(mean)} on average{times}"

@@ -23,28 +23,28 @@ KEYS = {
 }  # fmt: skip
 
 
-def watch(board: App) -> None:
-    """Show a board until the user quits."""
+def watch(app: App) -> None:
+    """Show the screen until the user quits."""
     fd = sys.stdin.fileno()
     shown: list[str] = []
-    looked = 0.0
+    refreshed = 0.0
     with _raw(fd):
-        while not board.done:
+        while not app.done:
             size = shutil.get_terminal_size((80, 24))
-            lines = board.render(size.columns, size.lines)
+            lines = app.render(size.columns, size.lines)
             _draw(shown, lines)
             shown = lines
-            while not board.done:
-                wait = max(0.0, EVERY - (time.monotonic() - looked))
+            while not app.done:
+                wait = max(0.0, EVERY - (time.monotonic() - refreshed))
                 if select.select([fd], [], [], wait)[0]:
                     data = os.read(fd, 1024)
                     if not data:
                         return  # the terminal is gone
                     for key in keys(data):
-                        board.press(key)
+                        app.press(key)
                     break
-                looked = time.monotonic()
-                if board.refresh():
+                refreshed = time.monotonic()
+                if app.refresh():
                     break
                 if shutil.get_terminal_size((80, 24)) != size:
                     shown = []
@@ -54,10 +54,10 @@ def watch(board: App) -> None:
 def keys(data: bytes) -> Iterator[str]:
     """The keys in the bytes from a terminal."""
     while data:
-        known = next((code for code in sorted(KEYS, key=len, reverse=True) if data.startswith(code)), None)
-        if known is not None and not (known == b"\x1b" and len(data) > 1 and data[1:2] in b"[O"):
-            yield KEYS[known]
-            data = data[len(known) :]
+        code = next((code for code in sorted(KEYS, key=len, reverse=True) if data.startswith(code)), None)
+        if code is not None and not (code == b"\x1b" and len(data) > 1 and data[1:2] in b"[O"):
+            yield KEYS[code]
+            data = data[len(code) :]
             continue
         if data[:1] == b"\x1b":  # an unknown sequence
             end = next((at for at in range(2, len(data)) if 0x40 <= data[at] <= 0x7E), len(data) - 1)

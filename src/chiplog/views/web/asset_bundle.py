@@ -55,7 +55,7 @@ class Asset:
 @cache
 def files() -> dict[str, Asset]:
     """The page's files by path: only these are served."""
-    found = {}
+    assets = {}
     page = source("index.html")
     for name, text in (
         ("main.js", script("main")),
@@ -64,10 +64,10 @@ def files() -> dict[str, Asset]:
     ):
         asset = Asset(text.encode(), Path(name).suffix)
         address = f"{Path(name).stem}-{asset.digest}{Path(name).suffix}"
-        found[f"/{address}"] = asset
+        assets[f"/{address}"] = asset
         page = page.replace(f'="{name}"', f'="{address}"')
     index = Asset(page.encode(), ".html", "no-cache")
-    return {**found, "/": index, "/index.html": index}
+    return {**assets, "/": index, "/index.html": index}
 
 
 @cache
@@ -96,12 +96,12 @@ def _gather(name: str, into: dict[str, None]) -> None:
 
 
 def _scoped(name: str) -> str:
-    given = ", ".join(_EXPORT.findall(source(f"{name}.js")))
-    return f"const ${name} = (() => {{\n{_body(name)}return {{ {given} }};\n}})();\n"
+    exports = ", ".join(_EXPORT.findall(source(f"{name}.js")))
+    return f"const ${name} = (() => {{\n{_body(name)}return {{ {exports} }};\n}})();\n"
 
 
 def _body(name: str) -> str:
-    def taken(found: re.Match[str]) -> str:
-        return f"const {{ {found[1].replace(' as ', ': ')} }} = ${found[2]};"
+    def imported(match: re.Match[str]) -> str:
+        return f"const {{ {match[1].replace(' as ', ': ')} }} = ${match[2]};"
 
-    return _EXPORT.sub("", _IMPORT.sub(taken, source(f"{name}.js")))
+    return _EXPORT.sub("", _IMPORT.sub(imported, source(f"{name}.js")))

@@ -13,12 +13,10 @@ import secrets
 from collections.abc import Collection
 from hashlib import blake2b
 
-import msgspec
-
-from chiplog.views.web.http import App, Request, Response
+from chiplog.views.web.http import PRIVATE, App, Request, Response, json_response
 
 METHODS = ("GET", "HEAD")
-DOORS = "/api/"  # everything below needs the token; the page itself holds nothing about any run
+GUARDED = "/api/"  # everything below needs the token; the page itself holds nothing about any run
 
 HEADERS = (
     (
@@ -49,8 +47,8 @@ class Auth:
         answer = self._refuse(request)
         if answer is None:
             answer = self._admit() if request.path == "/api/enter" else await self._app(request)
-        given = {name for name, _ in answer.headers}
-        return answer._replace(headers=(*answer.headers, *(one for one in HEADERS if one[0] not in given)))
+        names = {name for name, _ in answer.headers}
+        return answer._replace(headers=(*answer.headers, *(one for one in HEADERS if one[0] not in names)))
 
     def _refuse(self, request: Request) -> Response | None:
         names = [value for name, value in request.headers if name == "host"]
@@ -60,17 +58,17 @@ class Auth:
             return refusal(405, "read-only server: use GET or HEAD", ("allow", "GET, HEAD"))
         if any(name in ("content-length", "transfer-encoding") and value != "0" for name, value in request.headers):
             return refusal(400, "request bodies are not allowed")
-        if request.path.startswith(DOORS):
+        if request.path.startswith(GUARDED):
             if request.header("sec-fetch-site") not in (None, "same-origin", "none"):
                 return refusal(403, "cross-site requests are not allowed")
-            if not self._known(request):
+            if not self._is_authorized(request):
                 return refusal(401, "missing or wrong token: open the address that `chiplog ui` printed")
         return None
 
-    def _known(self, request: Request) -> bool:
-        scheme, _, given = (request.header("authorization") or "").partition(" ")
+    def _is_authorized(self, request: Request) -> bool:
+        scheme, _, token = (request.header("authorization") or "").partition(" ")
         if scheme.lower() == "bearer":
-            return _same(given.strip(), self._token)
+            return _same(token.strip(), self._token)
         if request.path == "/api/enter":  # a cookie does not grant a new one
             return False
         pairs = (pair.strip().partition("=") for pair in (request.header("cookie") or "").split(";"))
@@ -78,13 +76,12 @@ class Auth:
 
     def _admit(self) -> Response:
         cookie = f"{self._cookie}={self._pass}; HttpOnly; SameSite=Strict; Path=/api/; Max-Age=2592000"
-        return Response(204, b"", (("set-cookie", cookie), ("cache-control", "no-store")))
+        return Response(204, b"", (("set-cookie", cookie), PRIVATE))
 
 
 def refusal(status: int, words: str, *headers: tuple[str, str]) -> Response:
     """A response with an error message."""
-    body = msgspec.json.encode({"error": words}) + b"\n"
-    return Response(status, body, (("content-type", "application/json"), ("cache-control", "no-store"), *headers))
+    return json_response({"error": words}, status, *headers)
 
 
 def new_token() -> str:
@@ -101,5 +98,5 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _same(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+def _same(presented: str, secret: str) -> bool:
+    return hmac.compare_digest(presented.encode("utf-8", "replace"), secret.encode())

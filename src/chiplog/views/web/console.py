@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
 
 from chiplog.store.contents.contents import Contents
 from chiplog.store.printed_lines import PrintedLine
 from chiplog.views import ansi
 
 
-def since(contents: Contents, have: int) -> dict[str, Any]:
+def since(contents: Contents, have: int) -> dict[str, object]:
     """The finished lines that a page does not have yet, and the unfinished ones."""
     with contents.lock:
         contents.refresh()
         printed = contents.console
         first = max(min(have, printed.count), printed.count - len(printed.ended))
         fresh = list(islice(reversed(printed.ended), printed.count - first))[::-1]
-        unended = printed.open
+        unfinished = printed.open
         ranks = len({line.rank for line in printed}) > 1
         count = printed.count
     if ranks:
@@ -26,11 +25,11 @@ def since(contents: Contents, have: int) -> dict[str, Any]:
         "first": first,  # may be beyond what the page has, if it was too slow
         "count": count,
         "lines": [_line(line, ranks) for line in fresh],
-        "open": [_line(line, ranks) for line in unended],
+        "open": [_line(line, ranks) for line in unfinished],
     }
 
 
-def _line(line: PrintedLine, ranks: bool) -> list[Any]:
+def _line(line: PrintedLine, ranks: bool) -> list[object]:
     """Milliseconds, whether it went to stderr, and the text."""
     rank = f"[{line.rank}] " if ranks else ""
     return [line.time // 1_000_000, line.stream == "stderr", rank + ansi.coloured(line.text)]

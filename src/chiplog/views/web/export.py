@@ -7,16 +7,16 @@ one script per run. Series of more than 4,000 points are stored as 2,000 buckets
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from chiplog.core.engine.attachments import is_private, make_place, make_private
 from chiplog.core.errors import RunNotFound
-from chiplog.store.contents.contents import LIVE, Contents
+from chiplog.store.contents.contents import LIVE, Contents, Sample
 from chiplog.store.reader import Stored
 from chiplog.store.runs.catalog import Catalog, Entry
 from chiplog.views.charts import browser_series as curves
+from chiplog.views.strict_json import encode
 from chiplog.views.web import asset_bundle, console, listing, queries
 
 BUCKETS = 2000
@@ -37,33 +37,33 @@ def export(root: Path, target: Path, chosen: Sequence[str] = ()) -> list[str]:
     for entry in entries:
         path = catalog.path(entry.key)
         assert path is not None
-        _write(target / f"{entry.key}.js", f"chiplogTake({_script(_run(path, entry))});\n")
+        _write(target / f"{entry.key}.js", f"chiplogAdd({_script(_run(path, entry))});\n")
     listed = {"version": 1, "root": "", "chiplog": "", "gone": [], "runs": [_row(entry) for entry in entries]}
-    _write(target / "runs.js", f"chiplogTake({_script({'runs': listed})});\n")
+    _write(target / "runs.js", f"chiplogAdd({_script({'runs': listed})});\n")
     _write(target / "index.html", _page([entry.key for entry in entries]))
     if is_private(target):
         make_private(target)
     return [entry.id for entry in entries]
 
 
-def _chosen(entries: list[Entry], wanted: Sequence[str], root: Path) -> list[Entry]:
-    if not wanted:
+def _chosen(entries: list[Entry], names: Sequence[str], root: Path) -> list[Entry]:
+    if not names:
         return entries
-    found = []
-    for text in wanted:
+    chosen: list[Entry] = []
+    for text in names:
         matching = [one for one in entries if text in (one.id, one.name, one.place) or one.id.startswith(text)]
         if not matching:
             raise RunNotFound(f"no run {text!r} under {root}; `chiplog ls` lists them")
-        found += [one for one in matching if one not in found]
-    return found
+        chosen += [one for one in matching if one not in chosen]
+    return chosen
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: Entry) -> dict[str, object]:
     columns = [*(f"c:{name}" for name in entry.config), *(f"v:{name}" for name in entry.values)]
     return listing.row(entry, columns)
 
 
-def _run(path: Path, entry: Entry) -> dict[str, Any]:
+def _run(path: Path, entry: Entry) -> dict[str, object]:
     stored, contents = Stored(path), Contents(path, bounds=LIVE)
     about = queries.about(stored, entry, contents)
     about["state"] = entry.state
@@ -95,23 +95,23 @@ def _run(path: Path, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _newest(contents: Contents, table: str) -> Iterable[Any]:
+def _newest(contents: Contents, table: str) -> list[Sample]:
     return queries.samples_of(contents, table)[-SAMPLES:][::-1]
 
 
-def _series(stored: Stored, name: str) -> dict[str, Any]:
+def _series(stored: Stored, name: str) -> dict[str, object]:
     """A series over its steps, and the seconds of each point."""
-    found: dict[str, Any] = {}
+    axes: dict[str, object] = {}
     for kind in ("step", "relative", "tokens"):
         line = curves.over(stored, stored.series(name), kind)
         if not len(line.x):
             continue
         ((facts, arrays),) = curves.draw([line], curves.XValues(kind), BUCKETS)
-        found[kind] = {
+        axes[kind] = {
             **facts,
             "arrays": {key: base64.b64encode(column.tobytes()).decode() for key, column in arrays.items()},
         }
-    return found
+    return axes
 
 
 def _page(keys: list[str]) -> str:
@@ -120,8 +120,8 @@ def _page(keys: list[str]) -> str:
     runs = "".join(f'<script src="{name}.js"></script>\n' for name in ("runs", *keys))
     head = (
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        f"<script>var chiplogParts = []; function chiplogTake(part) {{ chiplogParts.push(part); }}</script>\n{runs}"
-        f'<script type="module">{asset_bundle.script("stored", "main")}</script>'
+        f"<script>var chiplogParts = []; function chiplogAdd(part) {{ chiplogParts.push(part); }}</script>\n{runs}"
+        f'<script type="module">{asset_bundle.script("offline", "main")}</script>'
     )
     return (
         asset_bundle.source("index.html")
@@ -131,9 +131,9 @@ def _page(keys: list[str]) -> str:
     )
 
 
-def _script(data: Any) -> str:
+def _script(data: object) -> str:
     """Data for an inline script, escaped so that it cannot end the script."""
-    text = listing.encode(data).decode()
+    text = encode(data).decode()
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

@@ -11,12 +11,14 @@ import contextlib
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from math import isfinite
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote_to_bytes
 
 import h11
 
 from chiplog.core import messages
+from chiplog.views.strict_json import encode
 
 CONNECTIONS = 160  # at once
 HEAD = 32 << 10  # bytes of a request
@@ -24,6 +26,7 @@ PATIENCE = 10.0  # s for a request to arrive once it has started, and for a new 
 IDLE = 60.0  # s between requests
 SLOW = 30.0  # s in which a client must read something
 PIECE = 256 << 10
+PRIVATE = ("cache-control", "no-store")
 
 
 class Request(NamedTuple):
@@ -36,6 +39,19 @@ class Request(NamedTuple):
     def header(self, name: str) -> str | None:
         return next((value for key, value in self.headers if key == name), None)
 
+    def whole(self, name: str, default: int = 0) -> int:
+        """A query parameter as a whole number; the default if it is not one."""
+        text = self.query.get(name, "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else default
+
+    def number(self, name: str) -> float | None:
+        """A query parameter as a finite number; None if it is not one."""
+        try:
+            value = float(self.query[name])
+        except (KeyError, ValueError):
+            return None
+        return value if isfinite(value) else None
+
 
 class Response(NamedTuple):
     """A response; a body that is an iterator is streamed until the client leaves."""
@@ -46,6 +62,11 @@ class Response(NamedTuple):
 
 
 App = Callable[[Request], Awaitable[Response]]
+
+
+def json_response(data: object, status: int = 200, *headers: tuple[str, str]) -> Response:
+    """Data as JSON, which nobody may cache."""
+    return Response(status, encode(data), (("content-type", "application/json"), PRIVATE, *headers))
 
 
 class Server:
@@ -102,8 +123,8 @@ class Server:
             except h11.RemoteProtocolError as error:
                 self._idle.pop(task, None)
                 if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                    words = Response(error.error_status_hint, b'{"error":"malformed request"}\n')
-                    await self._send(connection, writer, words, close=True)
+                    answer = json_response({"error": "malformed request"}, error.error_status_hint)
+                    await self._send(connection, writer, answer, close=True)
                 return
             self._idle.pop(task, None)
             if not isinstance(event, h11.Request):
@@ -126,7 +147,7 @@ class Server:
             return await self._app(request)
         except Exception as error:  # one failure must not affect other requests
             messages.say(f"{request.method} {request.path[:200]!r} failed: {type(error).__name__}: {error}")
-            return Response(500, b'{"error":"internal error; see the terminal"}\n')
+            return json_response({"error": "internal error; see the terminal"}, 500)
 
     async def _send(
         self, connection: h11.Connection, writer: asyncio.StreamWriter, answer: Response, *, close: bool

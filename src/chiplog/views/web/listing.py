@@ -1,19 +1,15 @@
-"""A run in the list, and data as JSON: all that the first page needs, and fast to import."""
+"""A run in the list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-import msgspec
-
-from chiplog.core import records
 from chiplog.store.runs.catalog import Entry
 
 
-def row(entry: Entry, columns: Iterable[str] = ()) -> dict[str, Any]:
+def row(entry: Entry, columns: Iterable[str] = ()) -> dict[str, object]:
     """A run in the list; columns are `c:` and a setting, or `v:` and a series."""
-    cells: dict[str, Any] = {}
+    cells: dict[str, object] = {}
     for column in columns:
         place = entry.config if column.startswith("c:") else entry.values
         if column[2:] in place:
@@ -31,9 +27,3 @@ def row(entry: Entry, columns: Iterable[str] = ()) -> dict[str, Any]:
         "attempts": entry.attempts,
         "cells": cells,
     }
-
-
-def encode(data: Any) -> bytes:
-    """Encode as strict JSON; numbers that are not finite become strings."""
-    event = records.fields(records.Event(0, 0, "", {"data": data}))["data"]["data"]
-    return msgspec.json.encode(event)

@@ -10,13 +10,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 from chiplog.core import records
-from chiplog.core.records import AnyRecord
+from chiplog.core.records import AnyRecord, Number
 from chiplog.store import layout
-from chiplog.store.journal.tail import Tail, stream_key
-from chiplog.views.web.listing import encode
+from chiplog.store.journal.tail import Tail, near_end
+from chiplog.views.strict_json import encode
 
 EVERY = 0.2  # s between reads
 BEAT = 15.0  # s between keep-alive messages
@@ -33,7 +32,7 @@ class Feed:
         self._listeners: set[_Listener] = set()
         self._followers: dict[str, asyncio.Task[None]] = {}
 
-    async def listen(self, runs: dict[str, Path], greeting: Callable[[], dict[str, Any]]) -> AsyncIterator[bytes]:
+    async def listen(self, runs: dict[str, Path], greeting: Callable[[], dict[str, object]]) -> AsyncIterator[bytes]:
         """The events of some runs, and of the list of runs, until the client leaves."""
         listener = _Listener(set(runs))
         self._listeners.add(listener)
@@ -51,7 +50,7 @@ class Feed:
         finally:
             self._listeners.discard(listener)
 
-    def tell(self, what: str, data: dict[str, Any], run: str | None = None) -> None:
+    def send(self, what: str, data: dict[str, object], run: str | None = None) -> None:
         """Send an event to all pages, or to those that show a run."""
         event = _event(what, data)
         for listener in self._listeners:
@@ -59,12 +58,12 @@ class Feed:
                 listener.put(event)
 
     @property
-    def heard(self) -> bool:
+    def has_listeners(self) -> bool:
         return bool(self._listeners)
 
     async def _follow(self, key: str, path: Path) -> None:
         try:
-            tail = await asyncio.to_thread(_from_the_end, path)
+            tail = await asyncio.to_thread(_tail, path)
             attempts = {segment.attempt for segment in layout.segments(path)}
             while any(key in listener.runs for listener in self._listeners):
                 began = time.monotonic()
@@ -72,21 +71,20 @@ class Feed:
                 if batch:
                     started = {one.attempt for one in batch if isinstance(one, records.Attempt)} - attempts
                     attempts |= started
-                    self._say(key, batch, restarted=bool(started))
+                    self._send_rows(key, batch, restarted=bool(started))
                 if not tail.more:
                     await asyncio.sleep(max(0.0, EVERY - (time.monotonic() - began)))
         finally:
             self._followers.pop(key, None)
 
-    def _say(self, key: str, batch: list[AnyRecord], *, restarted: bool) -> None:
-        rows = [_row(record) for record in batch]
-        full = [row for row in rows if row is not None]
-        if restarted or sum(len(row[2]) for row in full) > MOST:
-            self.tell("stale", {"run": key}, key)
-        elif full:
-            self.tell("rows", {"run": key, "rows": full}, key)
+    def _send_rows(self, key: str, batch: list[AnyRecord], *, restarted: bool) -> None:
+        rows = [row for record in batch if (row := _row(record)) is not None]
+        if restarted or sum(len(row[2]) for row in rows) > MOST:
+            self.send("stale", {"run": key}, key)
+        elif rows:
+            self.send("rows", {"run": key, "rows": rows}, key)
         if any(isinstance(one, (records.Alert, records.Finish, records.Attempt)) for one in batch):
-            self.tell("news", {"run": key}, key)
+            self.send("news", {"run": key}, key)
 
 
 class _Listener:
@@ -110,25 +108,17 @@ class _Listener:
         return await self._queue.get()
 
 
-def _event(what: str, data: dict[str, Any]) -> bytes:
+def _event(what: str, data: dict[str, object]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (what.encode(), encode(data))
 
 
-def _row(record: AnyRecord) -> tuple[float, int | float | None, dict[str, Any]] | None:
+def _row(record: AnyRecord) -> tuple[int, Number | None, dict[str, Number]] | None:
     """(microseconds, step, points) of a record that has points."""
     points = dict(records.points(record))
     return (record.time // 1000, getattr(record, "step", None), points) if points else None
 
 
-def _from_the_end(path: Path) -> Tail:
+def _tail(path: Path) -> Tail:
     """A tail of the main rank that starts shortly before the end."""
-    segments = layout.segments(path)
-    rank = min((segment.rank for segment in segments), default=0)
-    positions = {}
-    for segment in segments:  # the newest segment of each attempt is last
-        try:
-            size = (path / layout.JOURNAL / segment.filename).stat().st_size
-        except OSError:
-            size = 0
-        positions[stream_key(segment)] = segment.number, max(0, size - BEHIND), -1
-    return Tail(path, rank=rank, positions=positions)
+    rank = min((segment.rank for segment in layout.segments(path)), default=0)
+    return Tail(path, rank=rank, positions=near_end(path, BEHIND))

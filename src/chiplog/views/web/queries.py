@@ -20,7 +20,8 @@ from chiplog.store.reader import Stored
 from chiplog.store.runs import state
 from chiplog.store.runs.catalog import Entry
 from chiplog.store.spans.spans import Spans
-from chiplog.views.web.listing import encode, row
+from chiplog.views.strict_json import encode
+from chiplog.views.web.listing import row
 
 NAMES = 100_000  # series listed for a page
 PAGE = 50  # samples
@@ -65,7 +66,7 @@ def about(stored: Stored, entry: Entry, contents: Contents) -> dict[str, Any]:
     return facts
 
 
-def samples(contents: Contents, table: str, *, offset: int, find: str, column: str = "") -> dict[str, Any]:
+def samples(contents: Contents, table: str, *, offset: int, find: str, column: str = "") -> dict[str, object]:
     """A page of a table, newest first; `find` is a plain text, case-insensitive."""
     with contents.lock:
         contents.refresh()
@@ -91,7 +92,7 @@ def samples(contents: Contents, table: str, *, offset: int, find: str, column: s
     }
 
 
-def matrix(contents: Contents, name: str, at: int) -> dict[str, Any] | None:
+def matrix(contents: Contents, name: str, at: int) -> dict[str, object] | None:
     """One matrix of a name, by its index in time."""
     with contents.lock:
         contents.refresh()
@@ -109,21 +110,21 @@ def samples_of(contents: Contents, name: str) -> list[Sample]:
     return sorted(both, key=lambda one: one.time) if name in contents.texts else both
 
 
-def ranks(stored: Stored, name: str) -> dict[str, Any]:
+def ranks(stored: Stored, name: str) -> dict[str, object]:
     """A series as step × rank, reduced to what a screen can show: the mean of the steps that share a column."""
-    found = stored.series(name).by_rank()
-    values, steps = found.values, found.steps.astype(np.float64)
+    matrix = stored.series(name).by_rank()
+    values, steps = matrix.values, matrix.steps.astype(np.float64)
     count = len(steps)
-    known = np.isfinite(values)
-    finite = np.where(known, values, 0.0)
+    finite = np.isfinite(values)
+    numbers = np.where(finite, values, 0.0)
     with np.errstate(all="ignore"):
-        means = finite.sum(axis=0) / known.sum(axis=0)
+        means = numbers.sum(axis=0) / finite.sum(axis=0)
         if count > RANK_STEPS:
             starts = np.linspace(0, count, RANK_STEPS + 1).astype(np.int64)[:-1]
-            values = np.add.reduceat(finite, starts, axis=0) / np.add.reduceat(known.astype(np.int64), starts, axis=0)
+            values = np.add.reduceat(numbers, starts, axis=0) / np.add.reduceat(finite.astype(np.int64), starts, axis=0)
             steps = steps[starts]
     return {
-        "ranks": found.ranks.tolist(),
+        "ranks": matrix.ranks.tolist(),
         "steps": steps.tolist(),
         "count": count,
         "means": means.tolist(),
@@ -131,7 +132,7 @@ def ranks(stored: Stored, name: str) -> dict[str, Any]:
     }
 
 
-def trace(spans: Spans) -> dict[str, Any]:
+def trace(spans: Spans) -> dict[str, object]:
     """Where the time went: by name over the whole run, and by step for the newest steps."""
     newest = spans.steps[-TRACED:]
     steps: dict[float, dict[str, float]] = {float(step): {} for step in newest}
@@ -146,18 +147,18 @@ def trace(spans: Spans) -> dict[str, Any]:
     }
 
 
-def timeline(spans: Spans, step: float, rank: int) -> dict[str, Any]:
+def timeline(spans: Spans, step: float, rank: int) -> dict[str, object]:
     """One step of a rank in its last attempt: lanes by start, and spans below their parents."""
-    found = spans.at(step=step).of(rank=rank)
-    found = found.of(attempt=max(found.attempts, default=0))
-    left = max(0, len(found) - BARS)
-    found = found.longest(BARS)
-    begin, end = found.reach
+    chosen = spans.at(step=step).of(rank=rank)
+    chosen = chosen.of(attempt=max(chosen.attempts, default=0))
+    left = max(0, len(chosen) - BARS)
+    chosen = chosen.longest(BARS)
+    begin, end = chosen.reach
     timelines: dict[str, int] = {}
     kinds: list[str] = []
     rows: list[Lanes] = []
     drawn = []
-    for span in sorted(found, key=lambda one: (one.start, -one.duration, one.id)):
+    for span in sorted(chosen, key=lambda one: (one.start, -one.duration, one.id)):
         lane = timelines.setdefault(span.thread, len(timelines))
         if lane == len(rows):
             kinds.append(span.kind)
@@ -186,7 +187,7 @@ def timeline(spans: Spans, step: float, rank: int) -> dict[str, Any]:
     }
 
 
-def goodput(stored: Stored) -> dict[str, Any]:
+def goodput(stored: Stored) -> dict[str, object]:
     """Where the time of all attempts went, and that of a typical recent step."""
     spans = stored.spans()
     ledger = stored.goodput(spans)
@@ -214,17 +215,17 @@ def open_file(run: Path, file: records.File) -> tuple[int, int] | None:
             inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             os.close(folder)
             folder = inner
-        found = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        opened = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except (OSError, ValueError):
         return None
     finally:
         if folder >= 0:
             os.close(folder)
-    what = os.fstat(found)
-    if not stat.S_ISREG(what.st_mode) or what.st_nlink != 1:
-        os.close(found)
+    status = os.fstat(opened)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        os.close(opened)
         return None
-    return found, what.st_size
+    return opened, status.st_size
 
 
 def file_key(path: str) -> str:
@@ -244,7 +245,7 @@ def _named(name: str, spans: Spans) -> dict[str, Any]:
     }
 
 
-def _attempt(one: state.AttemptState, contents: Contents) -> dict[str, Any]:
+def _attempt(one: state.AttemptState, contents: Contents) -> dict[str, object]:
     end = time.time_ns() if one.state == "running" else one.last.time if one.last else None
     return {
         "attempt": one.attempt,
@@ -262,7 +263,7 @@ def _attempt(one: state.AttemptState, contents: Contents) -> dict[str, Any]:
     }
 
 
-def _alert(one: records.Alert) -> dict[str, Any]:
+def _alert(one: records.Alert) -> dict[str, object]:
     return {
         "title": one.title,
         "level": one.level,
@@ -274,7 +275,7 @@ def _alert(one: records.Alert) -> dict[str, Any]:
     }
 
 
-def _file(one: records.File) -> dict[str, Any]:
+def _file(one: records.File) -> dict[str, object]:
     return {
         "key": file_key(one.path),
         "name": one.name,
@@ -291,7 +292,7 @@ def _matches(one: Sample, wanted: str, column: str) -> bool:
     return any(wanted in _text(cell).casefold() for cell in cells)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value if len(value) <= LONGEST else value[: LONGEST - 1] + "…"
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""`chiplog ui`: listens, prints the address, and serves until stopped."""
+"""The server of `chiplog ui`: listens on a socket, and keeps the list of runs fresh while it serves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chiplog.views.web.auth import Auth, is_loopback
 from chiplog.views.web.http import Server
 from chiplog.views.web.routes import Site
 
-LOOK = 1.0  # s between reads of the directory while a page is open
+POLL = 1.0  # s between reads of the directory while a page is open
 SAVE = 10.0  # s between saves of the cache
 
 
@@ -50,26 +50,26 @@ async def serve(
     site = Site(catalog)
     port = listening.getsockname()[1]
     server = Server(Auth(site, token=token, port=port, hosts=hosts))
-    looking = asyncio.create_task(_look(site, catalog))
+    refreshing = asyncio.create_task(_refresh(site, catalog))
     ready()
     try:
         await server.serve(listening)
     finally:
-        looking.cancel()
+        refreshing.cancel()
         catalog.save()
 
 
-async def _look(site: Site, catalog: Catalog) -> None:
+async def _refresh(site: Site, catalog: Catalog) -> None:
     """Keep the catalog fresh: often while a page is open, and for at most a tenth of the time."""
     saved = 0.0
     await asyncio.sleep(0.05)  # let the first page load first
-    await asyncio.to_thread(site.warm)
+    await asyncio.to_thread(site.load)
     while True:
-        began = time.monotonic()
+        start = time.monotonic()
         if await asyncio.to_thread(catalog.refresh):
-            site.feed.tell("runs", {"version": catalog.version})
+            site.feed.send("runs", {"version": catalog.version})
         if time.monotonic() - saved > SAVE:
             saved = time.monotonic()
             await asyncio.to_thread(catalog.save)
-        taken = time.monotonic() - began
-        await asyncio.sleep(max(LOOK if site.feed.heard else 5 * LOOK, 10 * taken))
+        taken = time.monotonic() - start
+        await asyncio.sleep(max(POLL if site.feed.has_listeners else 5 * POLL, 10 * taken))

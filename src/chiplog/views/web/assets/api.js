@@ -1,5 +1,5 @@
 // @ts-check
-/** Asking the server: answers as JSON, series as arrays of doubles, and what is written now as events. */
+/** Requests to the server: answers as JSON, series as arrays of doubles, and live events. */
 
 /**
  * @typedef {{run: string, name: string, rank: number, total: number, until: number, mode: string,
@@ -8,18 +8,21 @@
  * @typedef {{kind: string, log: boolean, low: number|null, high: number|null}} Axis
  */
 
-/** What answers instead of a server, in a page that was exported.
- * @type {{get(path: string, params: Record<string, any>): any, series(charts: [string, string, number?][][], axis: Axis, n: number): Curve[][]}|undefined} */
-const stored = /** @type {any} */ (globalThis).chiplogStored;
+/**
+ * What answers in place of a server, in an exported page.
+ * @type {{get(path: string, params: Record<string, any>): any,
+ *   series(charts: [string, string, number?][][], axis: Axis, n: number): Curve[][]}|undefined}
+ */
+const offline = /** @type {any} */ (globalThis).chiplogOffline;
 
-export const isStored = stored !== undefined;
+export const isExported = offline !== undefined;
 
-/** Show the token of the address once, and forget it. */
+/** Exchange the token in the address for a cookie, and remove it from the address. */
 export async function enter() {
-  const found = /^#token=([\w-]+)$/.exec(location.hash);
-  if (!found || stored) return;
+  const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
+  if (!token || offline) return;
   history.replaceState(null, "", location.pathname + "#/runs");
-  await fetch("api/enter", { headers: { authorization: `Bearer ${found[1]}` } });
+  await fetch("api/enter", { headers: { authorization: `Bearer ${token}` } });
 }
 
 export class Refused extends Error {
@@ -35,8 +38,8 @@ export class Refused extends Error {
  * @param {Record<string, any>} [params]
  */
 export async function get(path, params = {}) {
-  if (stored) return stored.get(path, params);
-  return (await ask(path, params)).json();
+  if (offline) return offline.get(path, params);
+  return (await request(path, params)).json();
 }
 
 /**
@@ -47,12 +50,12 @@ export async function get(path, params = {}) {
  * @returns {Promise<Curve[][]>}
  */
 export async function series(charts, axis, n) {
-  if (stored) return stored.series(charts, axis, n);
+  if (offline) return offline.series(charts, axis, n);
   const params = /** @type {Record<string, any>} */ ({ q: JSON.stringify(charts), x: axis.kind, n });
   if (axis.log) params.log = 1;
   if (axis.low !== null) params.low = axis.low;
   if (axis.high !== null) params.high = axis.high;
-  const data = await (await ask("series", params)).arrayBuffer();
+  const data = await (await request("series", params)).arrayBuffer();
   const length = Number(new DataView(data).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 8, length)));
   const doubles = new Float64Array(data, 8 + length);
@@ -65,13 +68,13 @@ export async function series(charts, axis, n) {
 }
 
 /**
- * Whatever is written now, until `close` is called. Comes back by itself, later and later, and says so.
+ * Live events until `close` is called. Reconnects by itself, after growing delays, and reports it.
  * @param {string[]} runs
  * @param {{rows?(run: string, rows: [number, number|null, Record<string, any>][]): void, stale?(run: string|undefined): void,
- *   news?(run: string): void, runs?(version: number): void, up?(up: boolean): void}} hear
+ *   news?(run: string): void, runs?(version: number): void, up?(up: boolean): void}} handlers
  */
-export function live(runs, hear) {
-  if (stored) return { close() {} };
+export function live(runs, handlers) {
+  if (offline) return { close() {} };
   let wait = 500;
   let timer = 0;
   let again = false;
@@ -83,18 +86,18 @@ export function live(runs, hear) {
       source?.addEventListener(what, (event) => then(JSON.parse(/** @type {MessageEvent} */ (event).data)));
     on("hello", (data) => {
       wait = 500;
-      hear.up?.(true);
-      hear.runs?.(data.version);
-      if (again) hear.stale?.(undefined); // what was missed meanwhile
+      handlers.up?.(true);
+      handlers.runs?.(data.version);
+      if (again) handlers.stale?.(undefined); // what was missed meanwhile
       again = true;
     });
-    on("rows", (data) => hear.rows?.(data.run, data.rows));
-    on("stale", (data) => hear.stale?.(data.run));
-    on("news", (data) => hear.news?.(data.run));
-    on("runs", (data) => hear.runs?.(data.version));
+    on("rows", (data) => handlers.rows?.(data.run, data.rows));
+    on("stale", (data) => handlers.stale?.(data.run));
+    on("news", (data) => handlers.news?.(data.run));
+    on("runs", (data) => handlers.runs?.(data.version));
     source.onerror = () => {
       source?.close();
-      hear.up?.(false);
+      handlers.up?.(false);
       clearTimeout(timer);
       timer = setTimeout(open, wait);
       wait = Math.min(wait * 2, 30000);
@@ -119,7 +122,7 @@ export function fileAddress(run, file) {
 }
 
 /** @param {string} path @param {Record<string, any>} params */
-async function ask(path, params) {
+async function request(path, params) {
   const answer = await fetch(`api/${path}?${new URLSearchParams(params)}`);
   if (!answer.ok) {
     let words = answer.statusText;

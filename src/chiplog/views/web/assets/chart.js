@@ -1,9 +1,9 @@
 // @ts-check
-/** One chart on the page: its lines, what comes live, and what a person does to it. */
+/** One chart on the page: its lines, live points, and what the pointer and the keys do. */
 
 import { el, fill } from "./dom.js";
 import { number } from "./format.js";
-import { CanvasPen, frame, ink, paint } from "./picture.js";
+import { CanvasPen, frame, ink, paint } from "./paint.js";
 import { saveMenu } from "./save.js";
 import { name as nameOf, place, scale, value } from "./scale.js";
 
@@ -11,7 +11,7 @@ import { name as nameOf, place, scale, value } from "./scale.js";
  * @typedef {import("./api.js").Curve} Curve
  * @typedef {{run: string, name: string, rank?: number, label: string, colour: string}} Wanted
  * @typedef {{kind: string, log: boolean, logY: boolean, smooth: number, clip: boolean, low: number|null, high: number|null,
- *   hidden: Set<string>, begun: Map<string, number>, uprights: Map<string, import("./picture.js").Upright[]>}} Look
+ *   hidden: Set<string>, started: Map<string, number>, uprights: Map<string, import("./paint.js").Upright[]>}} Look
  */
 
 const HEIGHT = 230;
@@ -24,13 +24,13 @@ export class Chart {
    * @param {Wanted[]} wanted
    * @param {Look} look  shared by all charts of a page
    * @param {{zoom(low: number|null, high: number|null): void, hover(x: number|null, from: Chart): void, pin?(name: string): void,
-   *   refresh(chart: Chart): void, pinned?: boolean, alert?(at: number): void}} tell
+   *   refresh(chart: Chart): void, pinned?: boolean, alert?(at: number): void}} actions
    */
-  constructor(title, wanted, look, tell) {
+  constructor(title, wanted, look, actions) {
     this.title = title;
     this.wanted = wanted;
     this.look = look;
-    this.tell = tell;
+    this.actions = actions;
     /** @type {(Curve & {tailX: number[], tailY: number[]})[]|null} */
     this.curves = null;
     this.visible = false;
@@ -39,7 +39,7 @@ export class Chart {
     /** @type {[string, [number, number|null, Record<string, any>][]][]} */
     this.waiting = [];
     this.words = "";
-    this.takes = 0; // answers so far
+    this.takes = 0; // how often its curves were fetched
     this._frame = 0;
     this._build();
   }
@@ -54,8 +54,8 @@ export class Chart {
       tabindex: 0, "aria-label": `${this.title}: drag to zoom, double click for all`,
       onpointerdown: (/** @type {PointerEvent} */ event) => this._press(event),
       onpointermove: (/** @type {PointerEvent} */ event) => this._move(event),
-      onpointerleave: () => this.tell.hover(null, this),
-      ondblclick: () => this.tell.zoom(null, null),
+      onpointerleave: () => this.actions.hover(null, this),
+      ondblclick: () => this.actions.zoom(null, null),
       onclick: (/** @type {MouseEvent} */ event) => this._click(event),
       onkeydown: (/** @type {KeyboardEvent} */ event) => this._key(event),
     }, this.canvas, this.hair, this.box, this.tip);
@@ -63,16 +63,16 @@ export class Chart {
       el("header", null,
         el("h3", { title: this.title }, this.title),
         this.note,
-        this.tell.pin && el("button.quiet", {
-          title: this.tell.pinned ? "Unpin" : "Pin to the top", "aria-pressed": Boolean(this.tell.pinned), "aria-label": `pin ${this.title}`,
-          onclick: () => this.tell.pin?.(this.title),
-        }, this.tell.pinned ? "★" : "☆"),
+        this.actions.pin && el("button.quiet", {
+          title: this.actions.pinned ? "Unpin" : "Pin to the top", "aria-pressed": Boolean(this.actions.pinned), "aria-label": `pin ${this.title}`,
+          onclick: () => this.actions.pin?.(this.title),
+        }, this.actions.pinned ? "★" : "☆"),
         saveMenu(this)),
       this.plot);
   }
 
   /** @param {Curve[]} curves */
-  take(curves) {
+  setCurves(curves) {
     this.curves = curves.map((curve) => ({ ...curve, tailX: [], tailY: [] }));
     this.loading = false;
     this.takes++;
@@ -80,7 +80,7 @@ export class Chart {
     this.words = "";
     const waiting = this.waiting;
     this.waiting = [];
-    for (const [run, rows] of waiting) this.hear(run, rows);
+    for (const [run, rows] of waiting) this.addRows(run, rows);
     this.redraw();
   }
 
@@ -93,11 +93,11 @@ export class Chart {
   }
 
   /**
-   * What a run has just written. Points that we have already are known by their time.
+   * Add rows that a run has just written. Points that are already there are recognized by their time.
    * @param {string} run
    * @param {[number, number|null, Record<string, any>][]} rows
    */
-  hear(run, rows) {
+  addRows(run, rows) {
     if (this.loading) {
       if (this.waiting.length < 200) this.waiting.push([run, rows]);
       return;
@@ -108,13 +108,13 @@ export class Chart {
       if (curve.run !== run || !curve.until || curve.rank >= 0) continue;
       for (const [time, step, points] of rows) {
         if (time <= curve.until || !Object.hasOwn(points, curve.name)) continue;
-        const x = this._placeOf(run, time, step);
+        const x = this._xOf(run, time, step);
         if (x === null) {
           much = true;
           continue;
         }
         curve.tailX.push(x);
-        curve.tailY.push(real(points[curve.name]));
+        curve.tailY.push(toNumber(points[curve.name]));
         curve.until = time;
         curve.total++;
         drawn = true;
@@ -125,15 +125,15 @@ export class Chart {
         curve.tailY.splice(0, TAIL);
       }
     }
-    if (much && this.visible && performance.now() - this.asked > 4000) this.tell.refresh(this);
+    if (much && this.visible && performance.now() - this.asked > 4000) this.actions.refresh(this);
     if (drawn) this.redraw();
   }
 
   /** @param {string} run @param {number} time @param {number|null} step */
-  _placeOf(run, time, step) {
+  _xOf(run, time, step) {
     if (this.look.kind === "step") return step;
     if (this.look.kind === "time") return time / 1e6;
-    if (this.look.kind === "relative") return time / 1e6 - (this.look.begun.get(run) ?? 0) / 1e3;
+    if (this.look.kind === "relative") return time / 1e6 - (this.look.started.get(run) ?? 0) / 1e3;
     return null;
   }
 
@@ -172,10 +172,10 @@ export class Chart {
   }
 
   /**
-   * What is to be drawn, at a size.
+   * What to draw, at a size.
    * @param {number} width
    * @param {number} height
-   * @returns {import("./picture.js").Picture}
+   * @returns {import("./paint.js").Picture}
    */
   picture(width, height) {
     const look = this.look;
@@ -183,24 +183,26 @@ export class Chart {
     for (const [at, curve] of (this.curves ?? []).entries()) {
       const wanted = this.wanted[at];
       if (!wanted || look.hidden.has(wanted.run)) continue;
-      const tail = curve.mode === "buckets" ? folded(curve) : { x: curve.tailX, y: curve.tailY, min: curve.tailY, max: curve.tailY };
+      const tail = curve.mode === "buckets" ? bucketed(curve) : { x: curve.tailX, y: curve.tailY, min: curve.tailY, max: curve.tailY };
       const x = joined(curve.x, tail.x), y = joined(curve.y, tail.y);
       const min = curve.min && joined(curve.min, tail.min), max = curve.max && joined(curve.max, tail.max);
       const smooth = look.smooth > 0 && x.length >= SMOOTHED_FROM ? smoothed(y, look.smooth) : null;
       lines.push({ colour: wanted.colour, label: wanted.label, x, y, min, max, smooth });
       for (const [place, which] of curve.marks) marks.push({ x: place, which, colour: wanted.colour });
       for (let i = 0; i < curve.tailX.length; i++) {
-        if (!isFinite(curve.tailY[i])) marks.push({ x: curve.tailX[i], which: isNaN(curve.tailY[i]) ? "nan" : curve.tailY[i] > 0 ? "inf" : "-inf", colour: wanted.colour });
+        const y = curve.tailY[i];
+        if (isFinite(y)) continue;
+        marks.push({ x: curve.tailX[i], which: isNaN(y) ? "nan" : y > 0 ? "inf" : "-inf", colour: wanted.colour });
       }
       uprights.push(...(look.uprights.get(wanted.run) ?? []));
     }
-    const xs = this._across(lines);
-    const { y, note } = this._up(lines, xs);
+    const xs = this._xScale(lines);
+    const { y, note } = this._yScale(lines, xs);
     return { title: this.title, width, height, x: xs, y, lines, marks, uprights, note };
   }
 
-  /** @param {import("./picture.js").Line[]} lines */
-  _across(lines) {
+  /** @param {import("./paint.js").Line[]} lines */
+  _xScale(lines) {
     let low = Infinity, high = -Infinity;
     for (const { x } of lines) {
       for (let at = 0; at < x.length; at++) {
@@ -209,11 +211,12 @@ export class Chart {
         high = Math.max(high, x[at]);
       }
     }
-    return scale(this.look.low ?? low, this.look.high ?? high, this.look.log, this.look.kind === "time" || this.look.kind === "relative" ? this.look.kind : undefined);
+    const { kind, log } = this.look;
+    return scale(this.look.low ?? low, this.look.high ?? high, log, kind === "time" || kind === "relative" ? kind : undefined);
   }
 
-  /** @param {import("./picture.js").Line[]} lines @param {import("./scale.js").Scale} x */
-  _up(lines, x) {
+  /** @param {import("./paint.js").Line[]} lines @param {import("./scale.js").Scale} x */
+  _yScale(lines, x) {
     let low = Infinity, high = -Infinity, hidden = 0;
     /** @type {number[]} */
     const all = [];
@@ -250,7 +253,7 @@ export class Chart {
   }
 
   /**
-   * Show where another chart is being pointed at.
+   * Show the position of the pointer, on this chart or another.
    * @param {number|null} x
    * @param {boolean} mine
    */
@@ -264,13 +267,13 @@ export class Chart {
     const at = place(shown.x, x, box.left, box.right);
     this.hair.hidden = false;
     this.hair.style.left = `${at}px`;
-    const said = shown.lines.map((line) => ({ line, at: nearest(line.x, x) })).filter((one) => one.at >= 0);
-    this.tip.hidden = !said.length;
-    if (!said.length) return;
-    said.sort((a, b) => /** @type {number} */ (b.line.y[b.at]) - /** @type {number} */ (a.line.y[a.at]));
+    const points = shown.lines.map((line) => ({ line, at: nearest(line.x, x) })).filter((one) => one.at >= 0);
+    this.tip.hidden = !points.length;
+    if (!points.length) return;
+    points.sort((a, b) => /** @type {number} */ (b.line.y[b.at]) - /** @type {number} */ (a.line.y[a.at]));
     fill(this.tip,
-      el("b", null, `${nameOf(said[0].line.x[said[0].at], this.shown?.x.kind)}`),
-      said.slice(0, mine ? 12 : 4).map(({ line, at }) => el("div", null,
+      el("b", null, `${nameOf(points[0].line.x[points[0].at], this.shown?.x.kind)}`),
+      points.slice(0, mine ? 12 : 4).map(({ line, at }) => el("div", null,
         el("i.dot", { colour: line.colour }),
         el("span.grow", null, shown.lines.length > 1 ? line.label : ""),
         number(line.smooth ? line.smooth[at] : line.y[at]),
@@ -293,7 +296,7 @@ export class Chart {
   /** @param {PointerEvent} event */
   _move(event) {
     const at = this._at(event);
-    if (at && !this.drag) this.tell.hover(at.x, this);
+    if (at && !this.drag) this.actions.hover(at.x, this);
   }
 
   /**
@@ -315,7 +318,7 @@ export class Chart {
       if (pan && this.shown) {
         const box = frame(this.shown);
         const by = (from.pixel - to.pixel) / (box.right - box.left) * (high - low);
-        this.tell.zoom(low + by, high + by);
+        this.actions.zoom(low + by, high + by);
       } else {
         this.box.style.display = "block";
         this.box.style.left = `${Math.min(from.pixel, to.pixel)}px`;
@@ -327,7 +330,7 @@ export class Chart {
       this.drag = false;
       this.box.style.display = "none";
       const to = this._at(last);
-      if (to && this.moved && !pan) this.tell.zoom(Math.min(from.x, to.x), Math.max(from.x, to.x));
+      if (to && this.moved && !pan) this.actions.zoom(Math.min(from.x, to.x), Math.max(from.x, to.x));
     };
     this.plot.addEventListener("pointermove", move);
     this.plot.addEventListener("pointerup", end, { once: true });
@@ -344,9 +347,9 @@ export class Chart {
     const [x, y] = [event.clientX - rect.left, event.clientY - rect.top];
     if (y > box.top + 14) return;
     const shown = this.shown;
-    const near = (/** @type {import("./picture.js").Upright} */ one) => Math.abs(place(shown.x, one.x, box.left, box.right) - x);
+    const near = (/** @type {import("./paint.js").Upright} */ one) => Math.abs(place(shown.x, one.x, box.left, box.right) - x);
     const flags = shown.uprights.filter((one) => one.flag !== undefined && near(one) < 8).sort((a, b) => near(a) - near(b));
-    if (flags.length) this.tell.alert?.(/** @type {number} */ (flags[0].flag));
+    if (flags.length) this.actions.alert?.(/** @type {number} */ (flags[0].flag));
   }
 
   /** @param {KeyboardEvent} event */
@@ -357,8 +360,8 @@ export class Chart {
     const moves = /** @type {Record<string, [number, number]>} */ ({
       ArrowLeft: [low - by, high - by], ArrowRight: [low + by, high + by], "+": [low + by, high - by], "-": [low - by, high + by],
     });
-    if (event.key in moves) this.tell.zoom(...moves[event.key]);
-    else if (event.key === "0" || event.key === "Escape") this.tell.zoom(null, null);
+    if (event.key in moves) this.actions.zoom(...moves[event.key]);
+    else if (event.key === "0" || event.key === "Escape") this.actions.zoom(null, null);
     else return;
     event.preventDefault();
   }
@@ -378,8 +381,9 @@ export class Chart {
 }
 
 /** @param {any} value */
-function real(value) {
-  return typeof value === "number" ? value : value === "inf" ? Infinity : value === "-inf" ? -Infinity : value === true ? 1 : value === false ? 0 : NaN;
+function toNumber(value) {
+  if (typeof value === "number" || typeof value === "boolean") return Number(value);
+  return value === "inf" ? Infinity : value === "-inf" ? -Infinity : NaN;
 }
 
 /** @param {Float64Array} base @param {number[]} tail */
@@ -395,9 +399,10 @@ function joined(base, tail) {
  * Live points in buckets as wide as those before them, so that the end of a line looks like the rest of it.
  * @param {Curve & {tailX: number[], tailY: number[]}} curve
  */
-function folded(curve) {
+function bucketed(curve) {
   const wide = (curve.x[curve.x.length - 1] - curve.x[0]) / Math.max(1, curve.x.length - 1) || 1;
-  const out = { x: /** @type {number[]} */ ([]), y: /** @type {number[]} */ ([]), min: /** @type {number[]} */ ([]), max: /** @type {number[]} */ ([]) };
+  /** @type {Record<"x"|"y"|"min"|"max", number[]>} */
+  const out = { x: [], y: [], min: [], max: [] };
   let from = -Infinity, count = 0;
   for (const [at, x] of curve.tailX.entries()) {
     const y = curve.tailY[at], last = out.x.length - 1;
@@ -418,7 +423,7 @@ function folded(curve) {
 }
 
 /**
- * An exponential mean of the past, not pulled to zero at its start; passes over what is not finite.
+ * An exponential moving average without bias at its start; values that are not finite are skipped.
  * @param {ArrayLike<number>} values
  * @param {number} weight
  */

@@ -1,19 +1,19 @@
 // @ts-check
-/** What a run has printed: its lines as text, with the colours they were printed in, as they come. */
+/** What a run prints, live: its lines as text, with their colours. */
 
-import { get, isStored } from "./api.js";
-import { el, fill, later } from "./dom.js";
+import { get, isExported } from "./api.js";
+import { el, fill, debounced } from "./dom.js";
 import { count } from "./format.js";
 
 /** @typedef {[number, boolean, string]} Line  milliseconds, whether it went to stderr, text */
 
 const MOST = 5000; // lines on the page
-const EVERY = 1000; // ms between looks at a run that goes on
+const EVERY = 1000; // ms between polls of a running run
 
 /** @param {Record<string, any>} about */
 export function consoleTab(about) {
   const facts = el("span.faint", null);
-  const search = el("input", { type: "search", placeholder: "search", "aria-label": "search the console", oninput: later(() => sift(), 150) });
+  const search = el("input", { type: "search", placeholder: "search", "aria-label": "search the console", oninput: debounced(() => filter(), 150) });
   const ended = el("div", null);
   const open = el("div", null);
   const box = el("pre.file.console", { tabindex: 0, role: "log", "aria-label": "what was printed" }, ended, open);
@@ -24,38 +24,38 @@ export function consoleTab(about) {
 
   const toEnd = () => { box.scrollTop = box.scrollHeight; };
   const hides = (/** @type {Element} */ line) => !(line.textContent ?? "").toLowerCase().includes(search.value.toLowerCase());
-  const sift = () => {
+  const filter = () => {
     for (const line of [...ended.children, ...open.children]) line.toggleAttribute("hidden", hides(line));
-    say();
+    describe();
   };
-  const say = () => {
+  const describe = () => {
     const kept = ended.childElementCount + open.childElementCount;
     const shown = search.value ? `${count(box.querySelectorAll(".line:not([hidden])").length)} of ` : "";
     facts.textContent = `${shown}${total > kept ? `the last ${count(kept)} of ${count(total)}` : count(kept)} lines`;
   };
 
-  const look = async () => {
-    const found = await get("console", { run: about.key, since: have });
+  const poll = async () => {
+    const answer = await get("console", { run: about.key, since: have });
     const end = box.scrollHeight - box.scrollTop - box.clientHeight < 30 || !have;
-    if (found.first > have || found.count < have) fill(ended); // what lies between is not known here
-    have = found.count;
-    const fresh = found.lines.map(line);
+    if (answer.first > have || answer.count < have) fill(ended); // the lines in between were missed
+    have = answer.count;
+    const fresh = answer.lines.map(line);
     ended.append(...fresh);
     while (ended.childElementCount > MOST) ended.firstElementChild?.remove();
-    fill(open, found.open.map(line));
-    total = found.count + found.open.length;
+    fill(open, answer.open.map(line));
+    total = answer.count + answer.open.length;
     if (search.value) for (const one of [...fresh, ...open.children]) one.toggleAttribute("hidden", hides(one));
-    say();
+    describe();
     if (end) toEnd();
   };
 
   const again = async () => {
     if (!element.isConnected) return; // another tab is shown by now
-    if (document.visibilityState === "visible") await look().catch(() => {});
+    if (document.visibilityState === "visible") await poll().catch(() => {});
     setTimeout(again, EVERY);
   };
-  look().catch((error) => { facts.textContent = String(error.message); }).then(() => {
-    if (about.state === "running" && !isStored) setTimeout(again, EVERY);
+  poll().catch((error) => { facts.textContent = String(error.message); }).then(() => {
+    if (about.state === "running" && !isExported) setTimeout(again, EVERY);
   });
   return element;
 }
@@ -66,7 +66,7 @@ function line([time, error, text]) {
 }
 
 /**
- * Text with SGR sequences as spans with classes: no sequence is more than one of these names.
+ * Text with SGR sequences as spans with classes; a sequence can only choose among these names.
  * @param {string} text
  */
 function painted(text) {

@@ -1,11 +1,11 @@
 // @ts-check
-/** Making elements. Text only ever becomes text: there is no way here to pass HTML. */
+/** Builds elements. Text is only ever text: nothing here accepts HTML. */
 
 /** @typedef {Node|string|number|null|undefined|false} Child */
 
 /**
- * An element with properties and children. `on…` properties are listeners; others are attributes, and `true` and
- * `false` mean there or not.
+ * An element with properties and children. `on…` properties are listeners; others are attributes, which `true` sets
+ * and `false` omits.
  * @param {string} tag  a name, with classes behind dots
  * @param {Record<string, any>|null} [props]
  * @param {...(Child|Child[]|Child[][])} children
@@ -65,12 +65,21 @@ export function table(head, rows, options = {}) {
 }
 
 /**
- * Wait until there have been no calls for a while.
+ * The options of a select, from pairs of a value and its label.
+ * @param {[string|number, string|number][]} choices
+ * @param {string|number|null} selected
+ */
+export function options(choices, selected) {
+  return choices.map(([value, label]) => el("option", { value, selected: String(value) === String(selected) }, label));
+}
+
+/**
+ * Delay a function until it has not been called for a while.
  * @template {any[]} A
  * @param {(...words: A) => void} call
  * @param {number} wait  milliseconds
  */
-export function later(call, wait) {
+export function debounced(call, wait) {
   let timer = 0;
   return (/** @type {A} */ ...words) => {
     clearTimeout(timer);

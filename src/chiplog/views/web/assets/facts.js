@@ -1,7 +1,7 @@
 // @ts-check
 /** The tabs of a run that are words: overview, alerts, files, sinks. */
 
-import { fileAddress, get, isStored } from "./api.js";
+import { fileAddress, get, isExported } from "./api.js";
 import { el, fill, table } from "./dom.js";
 import { count, date, duration, number, size } from "./format.js";
 import { markdown } from "./markdown.js";
@@ -22,7 +22,8 @@ export function overview(about) {
   ]).filter(([, value]) => value);
   const heads = Object.entries(about.values ?? {}).filter(([name]) => /(^|\/)(loss|mfu|goodput|tokens_per_sec|grad_norm|lr)$/.test(name));
   return el("div.cards", null,
-    heads.length > 0 && el("div.figures", null, heads.slice(0, 8).map(([name, value]) => el("div.figure", null, el("b", null, number(value)), el("span.faint", { title: name }, name)))),
+    heads.length > 0 && el("div.figures", null, heads.slice(0, 8).map(([name, value]) =>
+      el("div.figure", null, el("b", null, number(value)), el("span.faint", { title: name }, name)))),
     goodput(about),
     card("Run", pairs(facts)),
     card(`Config (${leaves(about.config).length})`, pairs(leaves(about.config))),
@@ -65,16 +66,26 @@ function attempts(about) {
 
 /** @param {About} about */
 export function alerts(about) {
-  if (!about.alerts.length) return el("p.empty", null, "No alerts: no loss or gradient norm was NaN, infinite or far off, and none of your rules matched.");
-  const wanted = Number(here().params.get("at") ?? -1);
-  const cards = about.alerts.map((/** @type {any} */ one, /** @type {number} */ at) => el(`article.alert.${/^(info|warn|error)$/.test(one.level) ? one.level : "warn"}${at === wanted ? ".here" : ""}`, { id: `alert-${at}` },
-    el("header", null, el("b", null, one.title), el("span.grow", null),
-      one.step !== null && el("a", { href: link(`run/${about.key}/charts`, around(one.step)) }, `step ${count(one.step)}`), el("span.faint", null, date(one.time))),
-    one.text && el("p", null, one.text),
-    Object.keys(one.evidence ?? {}).length > 0 && pairs(leaves(one.evidence)),
-    one.rule && el("p.faint", null, `rule: ${one.rule}`)));
-  if (wanted >= 0 && cards[wanted]) setTimeout(() => cards[wanted].scrollIntoView({ block: "center" }), 50);
-  return el("div.cards", null, about.alert_count > about.alerts.length && el("p.faint", null, `the newest ${about.alerts.length} of ${about.alert_count}`), wanted >= 0 ? cards : cards.reverse());
+  if (!about.alerts.length) {
+    return el("p.empty", null,
+      "No alerts: no loss or gradient norm was NaN, infinite or far off, and none of your rules matched.");
+  }
+  const linked = Number(here().params.get("at") ?? -1);
+  const cards = about.alerts.map((/** @type {any} */ one, /** @type {number} */ at) => {
+    const level = /^(info|warn|error)$/.test(one.level) ? one.level : "warn";
+    return el(`article.alert.${level}${at === linked ? ".here" : ""}`, { id: `alert-${at}` },
+      el("header", null, el("b", null, one.title), el("span.grow", null),
+        one.step !== null && el("a", { href: link(`run/${about.key}/charts`, around(one.step)) }, `step ${count(one.step)}`),
+        el("span.faint", null, date(one.time))),
+      one.text && el("p", null, one.text),
+      Object.keys(one.evidence ?? {}).length > 0 && pairs(leaves(one.evidence)),
+      one.rule && el("p.faint", null, `rule: ${one.rule}`));
+  });
+  if (linked >= 0 && cards[linked]) setTimeout(() => cards[linked].scrollIntoView({ block: "center" }), 50);
+  return el("div.cards", null,
+    about.alert_count > about.alerts.length
+      && el("p.faint", null, `the newest ${about.alerts.length} of ${about.alert_count}`),
+    linked >= 0 ? cards : cards.reverse());
 }
 
 /** @param {number} step */
@@ -97,10 +108,11 @@ export function files(about) {
   return el("div", null,
     table(["name", "file", "kind", "size", "step", ""], about.files.slice(0, 2000).map((/** @type {any} */ file) => [
       file.name, file.path, file.media, size(file.size), count(file.step),
-      isStored ? "" : el("span", null, readable(file) && el("button.quiet", { onclick: show(file) }, "show"), " ", el("a", { href: fileAddress(about.key, file.key), download: true }, "download"))]),
+      isExported ? "" : el("span", null, readable(file) && el("button.quiet", { onclick: show(file) }, "show"), " ",
+        el("a", { href: fileAddress(about.key, file.key), download: true }, "download"))]),
     { right: [3, 4], label: "files" }),
     shown,
-    pictures.length > 0 && !isStored && el("div.gallery", null, pictures.map((/** @type {any} */ file) => el("figure", null,
+    pictures.length > 0 && !isExported && el("div.gallery", null, pictures.map((/** @type {any} */ file) => el("figure", null,
       el("img", { src: fileAddress(about.key, file.key), alt: file.caption || file.name, loading: "lazy" }),
       el("figcaption", null, file.caption || file.name, file.step !== null && el("span.faint", null, ` step ${count(file.step)}`))))));
 }
@@ -119,7 +131,9 @@ function card(title, ...content) {
 /** @param {[string, any][]} facts */
 function pairs(facts) {
   if (!facts.length) return el("p.faint", null, "nothing");
-  return el("dl.pairs", null, facts.map(([key, value]) => [el("dt", { title: key }, key), el("dd", null, typeof value === "object" && value !== null ? JSON.stringify(value) : String(value))]));
+  return el("dl.pairs", null, facts.map(([key, value]) => [
+    el("dt", { title: key }, key),
+    el("dd", null, typeof value === "object" && value !== null ? JSON.stringify(value) : String(value))]));
 }
 
 /**
@@ -129,6 +143,7 @@ function pairs(facts) {
  * @returns {[string, any][]}
  */
 export function leaves(value, prefix = "") {
-  if (value === null || typeof value !== "object" || Array.isArray(value) || !Object.keys(value).length || prefix.length > 2000) return prefix ? [[prefix, value]] : [];
+  const nested = value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 0;
+  if (!nested || prefix.length > 2000) return prefix ? [[prefix, value]] : [];
   return Object.keys(value).flatMap((key) => leaves(value[key], prefix ? `${prefix}.${key}` : key));
 }

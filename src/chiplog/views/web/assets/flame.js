@@ -1,9 +1,9 @@
 // @ts-check
-/** The timeline of one step: a lane for each thread and device, what lies within a span below it. */
+/** The timeline of one step: a lane for each thread and device, with inner spans below outer ones. */
 
 import { el, fill } from "./dom.js";
 import { count, duration } from "./format.js";
-import { colour, ink } from "./picture.js";
+import { colour, ink } from "./paint.js";
 
 /**
  * @typedef {{lane: number, row: number, name: string, start: number, seconds: number, failed: boolean, tags: Record<string, any>}} Bar
@@ -24,23 +24,24 @@ export class Flame {
       tabindex: 0, role: "img", "aria-label": "timeline of a step",
       onpointermove: (/** @type {PointerEvent} */ event) => this._point(event),
       onpointerdown: (/** @type {PointerEvent} */ event) => this._press(event),
-      onpointerleave: () => this._say(null),
-      ondblclick: () => this._to(0, this.shown?.seconds ?? 1),
+      onpointerleave: () => this._describe(null),
+      ondblclick: () => this._setRange(0, this.shown?.seconds ?? 1),
       onwheel: (/** @type {WheelEvent} */ event) => this._wheel(event),
       onkeydown: (/** @type {KeyboardEvent} */ event) => this._key(event),
     });
-    this.said = el("p.said", { role: "status" });
-    this.element = el("figure", null, this.canvas, this.said);
+    this.caption = el("p.caption", { role: "status" });
+    this.element = el("figure", null, this.canvas, this.caption);
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
 
   /** @param {Timeline} shown */
   show(shown) {
     this.shown = shown;
-    this.canvas.setAttribute("aria-label", `timeline of step ${count(shown.step)}, rank ${shown.rank}: ${count(shown.spans.length)} spans in ${duration(shown.seconds)}`);
+    const size = `${count(shown.spans.length)} spans in ${duration(shown.seconds)}`;
+    this.canvas.setAttribute("aria-label", `timeline of step ${count(shown.step)}, rank ${shown.rank}: ${size}`);
     this.canvas.style.height = `${RULER + shown.lanes.reduce((sum, lane) => sum + HEAD + lane.rows * ROW, 0) + 6}px`;
-    this._to(0, shown.seconds);
-    this._say(null);
+    this._setRange(0, shown.seconds);
+    this._describe(null);
   }
 
   draw() {
@@ -62,7 +63,7 @@ export class Flame {
       pen.fillStyle = faint;
       pen.fillText(at ? duration(at * step) : "0", across(at * step) + 3, 9);
     }
-    const tops = this._tops();
+    const tops = this._laneTops();
     for (const [at, lane] of shown.lanes.entries()) {
       pen.fillStyle = faint;
       pen.fillText(lane.name + (lane.kind ? ` · ${lane.kind}` : ""), 4, tops[at] - HEAD / 2 + 2);
@@ -92,8 +93,8 @@ export class Flame {
     }
   }
 
-  /** Where the first row of each lane begins. */
-  _tops() {
+  /** The top of the first row of each lane. */
+  _laneTops() {
     let y = RULER;
     return (this.shown?.lanes ?? []).map((lane) => {
       const top = y + HEAD;
@@ -112,31 +113,33 @@ export class Flame {
   }
 
   /** @param {MouseEvent} event */
-  _under(event) {
+  _spanAt(event) {
     const shown = this.shown;
     if (!shown) return null;
     const box = this.canvas.getBoundingClientRect();
     const at = this.low + (event.clientX - box.left) / box.width * (this.high - this.low);
     const near = 2 / box.width * (this.high - this.low);
-    const y = event.clientY - box.top, tops = this._tops();
+    const y = event.clientY - box.top, tops = this._laneTops();
     return shown.spans.filter((one) => y >= tops[one.lane] + one.row * ROW && y < tops[one.lane] + (one.row + 1) * ROW
       && at >= one.start - near && at <= one.start + one.seconds + near).pop() ?? null;
   }
 
   /** @param {Bar|null} span */
-  _say(span) {
+  _describe(span) {
     if (!span) {
       const left = this.shown?.left ? `${count(this.shown.left)} shorter ones are left out; ` : "";
-      this.said.textContent = `${left}wheel to zoom, drag to pan, double click for all; + − ← → 0 with the focus`;
+      this.caption.textContent = `${left}wheel to zoom, drag to pan, double click for all; + − ← → 0 with the focus`;
       return;
     }
     const tags = Object.entries(span.tags).map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
-    fill(this.said, el("b", null, span.name), ` ${duration(span.seconds)}, from ${duration(span.start)}`, span.failed && el("b.bad", null, " failed"), tags && ` · ${tags}`);
+    fill(this.caption,
+      el("b", null, span.name), ` ${duration(span.seconds)}, from ${duration(span.start)}`,
+      span.failed && el("b.bad", null, " failed"), tags && ` · ${tags}`);
   }
 
   /** @param {PointerEvent} event */
   _point(event) {
-    if (!this.drag) this._say(this._under(event));
+    if (!this.drag) this._describe(this._spanAt(event));
   }
 
   /** @param {PointerEvent} event */
@@ -147,7 +150,7 @@ export class Flame {
     this.canvas.setPointerCapture(event.pointerId);
     const move = (/** @type {PointerEvent} */ now) => {
       const by = (from - now.clientX) / this.canvas.clientWidth * (high - low);
-      this._to(low + by, high + by);
+      this._setRange(low + by, high + by);
     };
     this.canvas.addEventListener("pointermove", move);
     this.canvas.addEventListener("pointerup", () => {
@@ -168,9 +171,9 @@ export class Flame {
     const by = (this.high - this.low) / 5;
     if (event.key === "+") this._zoom(0.6, 0.5);
     else if (event.key === "-") this._zoom(1 / 0.6, 0.5);
-    else if (event.key === "ArrowLeft") this._to(this.low - by, this.high - by);
-    else if (event.key === "ArrowRight") this._to(this.low + by, this.high + by);
-    else if (event.key === "0") this._to(0, this.shown?.seconds ?? 1);
+    else if (event.key === "ArrowLeft") this._setRange(this.low - by, this.high - by);
+    else if (event.key === "ArrowRight") this._setRange(this.low + by, this.high + by);
+    else if (event.key === "0") this._setRange(0, this.shown?.seconds ?? 1);
     else return;
     event.preventDefault();
   }
@@ -178,7 +181,7 @@ export class Flame {
   /** @param {number} by @param {number} around  a share of the width */
   _zoom(by, around) {
     const wide = this.high - this.low, at = this.low + wide * around;
-    this._to(at - wide * by * around, at + wide * by * (1 - around));
+    this._setRange(at - wide * by * around, at + wide * by * (1 - around));
   }
 
   /**
@@ -186,7 +189,7 @@ export class Flame {
    * @param {number} low
    * @param {number} high
    */
-  _to(low, high) {
+  _setRange(low, high) {
     const all = this.shown?.seconds || 1;
     const wide = Math.min(all, Math.max(1e-8, high - low));
     this.low = Math.max(0, Math.min(all - wide, low));

@@ -65,7 +65,8 @@ export function date(milliseconds) {
   const when = new Date(milliseconds);
   if (isNaN(when.getTime())) return "";
   const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
-  return `${when.getFullYear()}-${two(when.getMonth() + 1)}-${two(when.getDate())} ${two(when.getHours())}:${two(when.getMinutes())}:${two(when.getSeconds())}`;
+  const day = [when.getFullYear(), two(when.getMonth() + 1), two(when.getDate())].join("-");
+  return `${day} ${[when.getHours(), when.getMinutes(), when.getSeconds()].map(two).join(":")}`;
 }
 
 /** @param {number} bytes */

@@ -1,13 +1,13 @@
 // @ts-check
-/** Many charts on a page: asked for when they come into sight, zoomed together, searched, pinned. */
+/** The charts of a page: fetched when they become visible, zoomed together, searched, pinned. */
 
 import { live, series } from "./api.js";
 import { Chart } from "./chart.js";
-import { el, fill, later } from "./dom.js";
+import { el, fill, debounced } from "./dom.js";
 import { count } from "./format.js";
-import { ordered } from "./order.js";
-import { colour } from "./picture.js";
-import { here, note } from "./route.js";
+import { ordered } from "./sort.js";
+import { colour } from "./paint.js";
+import { here, setParams } from "./route.js";
 
 /**
  * @typedef {{key: string, label: string, names: string[], created: number, running: boolean,
@@ -16,8 +16,11 @@ import { here, note } from "./route.js";
 
 const MOST = 500; // charts on a page
 const KEPT = 60; // charts out of sight that keep their data
-const AT_ONCE = 4; // charts in one question
-const AXES = /** @type {[string, string][]} */ ([["step", "step"], ["relative", "relative time"], ["time", "wall time"], ["tokens", "tokens"], ["epoch", "epoch"], ["flops", "FLOPs"]]);
+const AT_ONCE = 4; // charts per request
+/** @type {[string, string][]} */
+const AXES = [
+  ["step", "step"], ["relative", "relative time"], ["time", "wall time"], ["tokens", "tokens"], ["epoch", "epoch"], ["flops", "FLOPs"],
+];
 
 export class Grid {
   /**
@@ -35,7 +38,7 @@ export class Grid {
       smooth: Number(params.get("smooth")) || 0, clip: params.get("clip") === "1",
       low: numeric(params.get("low")), high: numeric(params.get("high")),
       hidden: new Set((params.get("hide") ?? "").split(",").filter(Boolean)),
-      begun: new Map(runs.map((run) => [run.key, run.created])), uprights: new Map(),
+      started: new Map(runs.map((run) => [run.key, run.created])), uprights: new Map(),
     };
     this.find = params.get("find") ?? "";
     this.pins = new Set(/** @type {string[]} */ (parsed(params.get("pin"))));
@@ -47,16 +50,16 @@ export class Grid {
     this.queue = new Set();
     this.asking = 0;
     this.round = 0;
-    this.watcher = new IntersectionObserver((entries) => this._seen(entries), { rootMargin: "250px" });
-    this.resizer = new ResizeObserver(later(() => this.charts.forEach((chart) => chart.redraw()), 60));
+    this.watcher = new IntersectionObserver((entries) => this._visibilityChanged(entries), { rootMargin: "250px" });
+    this.resizer = new ResizeObserver(debounced(() => this.charts.forEach((chart) => chart.redraw()), 60));
     this._mark();
     this.body = el("div", null);
     this.element = el("section.charts", { "aria-label": "charts" }, this._tools(), this._legend(), this.body);
-    this._lay();
+    this._layout();
     this.resizer.observe(this.body);
     const running = runs.filter((run) => run.running).map((run) => run.key);
     this.feed = running.length ? live(running, {
-      rows: (run, rows) => this._hear(run, rows),
+      rows: (run, rows) => this._addRows(run, rows),
       stale: (run) => this._stale(run),
       news: (run) => options.news?.(run),
       up: (up) => this.lamp.classList.toggle("down", !up),
@@ -85,7 +88,7 @@ export class Grid {
         type: "checkbox", checked: look[key],
         onchange: (/** @type {any} */ event) => {
           look[key] = event.target.checked;
-          note({ [short]: look[key] ? 1 : null });
+          setParams({ [short]: look[key] ? 1 : null });
           if (key === "log") this.refetch();
           else this._redraw();
         },
@@ -96,16 +99,16 @@ export class Grid {
       oninput: () => {
         look.smooth = Number(slider.value);
         amount.textContent = look.smooth ? look.smooth.toFixed(2) : "off";
-        note({ smooth: look.smooth || null });
+        setParams({ smooth: look.smooth || null });
         this._redraw();
       },
     });
     this.search = el("input", {
       type: "search", placeholder: "Search series (regular expression)", value: this.find, "aria-label": "search series",
-      oninput: later(() => {
+      oninput: debounced(() => {
         this.find = this.search.value;
-        note({ find: this.find });
-        this._lay();
+        setParams({ find: this.find });
+        this._layout();
       }, 120),
     });
     this.lamp = el("span.lamp", { title: "live", role: "status" }, "live");
@@ -124,7 +127,7 @@ export class Grid {
         onclick: () => {
           if (!this.look.hidden.delete(run.key)) this.look.hidden.add(run.key);
           item.setAttribute("aria-pressed", String(!this.look.hidden.has(run.key)));
-          note({ hide: [...this.look.hidden].join(",") });
+          setParams({ hide: [...this.look.hidden].join(",") });
           this._redraw();
         },
       }, el("i.dot", null), run.label);
@@ -132,30 +135,31 @@ export class Grid {
     }));
   }
 
-  /** Lines where a run was started again, and flags where something was noticed. */
+  /** Mark restarts with lines, and alerts with flags. */
   _mark() {
     const { kind } = this.look;
     for (const run of this.runs) {
-      /** @type {import("./picture.js").Upright[]} */
-      const found = [];
+      /** @type {import("./paint.js").Upright[]} */
+      const uprights = [];
       const at = (/** @type {number|null} */ step, /** @type {number|null} */ time) =>
         kind === "step" ? step : time === null ? null : kind === "time" ? time / 1e3 : kind === "relative" ? (time - run.created) / 1e3 : null;
       const style = getComputedStyle(document.documentElement);
       for (const [order, alert] of (run.alerts ?? []).entries()) {
         const x = at(alert.step, alert.time);
         const tone = style.getPropertyValue(alert.level === "error" ? "--bad" : alert.level === "warn" ? "--warn" : "--faint").trim();
-        if (x !== null && x !== undefined) found.push({ x, colour: tone, label: alert.title, flag: order });
+        if (x !== null && x !== undefined) uprights.push({ x, colour: tone, label: alert.title, flag: order });
       }
       for (const attempt of (run.attempts ?? []).filter((one) => one.attempt > 1 && one.rank === (run.attempts ?? [])[0].rank)) {
         const x = at(attempt.first_step, attempt.start);
-        if (x !== null && x !== undefined) found.push({ x, colour: style.getPropertyValue("--faint").trim(), label: `attempt ${attempt.attempt}`, dashed: true });
+        const faint = style.getPropertyValue("--faint").trim();
+        if (x !== null && x !== undefined) uprights.push({ x, colour: faint, label: `attempt ${attempt.attempt}`, dashed: true });
       }
-      this.look.uprights.set(run.key, found);
+      this.look.uprights.set(run.key, uprights);
     }
   }
 
-  /** Lay out the charts that are wanted, by group. */
-  _lay() {
+  /** Lay out the matching charts by group. */
+  _layout() {
     this.watcher.disconnect();
     for (const chart of this.charts) chart.release(true);
     const match = matcher(this.find);
@@ -168,7 +172,8 @@ export class Grid {
         const title = this.options.join?.(name) ?? name;
         const lines = wanted.get(title) ?? [];
         const alone = title === name;
-        lines.push({ run: run.key, name, label: alone ? run.label : this.runs.length > 1 ? `${run.label} ${name}` : name, colour: colour(alone ? at : lines.length) });
+        const label = alone ? run.label : this.runs.length > 1 ? `${run.label} ${name}` : name;
+        lines.push({ run: run.key, name, label, colour: colour(alone ? at : lines.length) });
         wanted.set(title, lines);
       }
     }
@@ -182,7 +187,7 @@ export class Grid {
       const lines = (wanted.get(title) ?? []).slice(0, 64);
       const chart = new Chart(title, lines, this.look, {
         zoom: (low, high) => this.zoom(low, high), hover: (x, from) => this._hover(x, from), pin: (name) => this._pin(name),
-        pinned: this.pins.has(title), refresh: (one) => this._want(one), alert: this.options.alert,
+        pinned: this.pins.has(title), refresh: (one) => this._enqueue(one), alert: this.options.alert,
       });
       this.charts.push(chart);
       for (const run of new Set(lines.map((line) => line.run))) this.byRun.get(run)?.add(chart);
@@ -193,22 +198,24 @@ export class Grid {
       [...groups].map(([name, charts]) => el("details.group", { open: true },
         el("summary", null, el("h2", null, name), el("span.faint", null, String(charts.length))),
         el("div.grid", null, charts.map((chart) => chart.element)))),
-      !shown.length && el("p.empty", null, this.find ? "No series matches; clear the search to see all." : "Nothing has been logged yet; charts appear here with the first point."),
+      !shown.length && el("p.empty", null, this.find
+        ? "No series matches; clear the search to see all."
+        : "Nothing has been logged yet; charts appear here with the first point."),
       titles.length > MOST && el("p.empty", null, `${MOST} of ${count(titles.length)} series are shown; search to see others.`));
     for (const chart of this.charts) {
       /** @type {any} */ (chart.element).chart = chart;
       this.watcher.observe(chart.element);
     }
-    if (this.charts.length) this._want(this.charts[0]); // before the page is laid out: it will be seen
+    if (this.charts.length) this._enqueue(this.charts[0]); // before the page is laid out: it will be visible
   }
 
   /** @param {IntersectionObserverEntry[]} entries */
-  _seen(entries) {
+  _visibilityChanged(entries) {
     for (const entry of entries) {
       const chart = /** @type {Chart} */ (/** @type {any} */ (entry.target).chart);
       chart.visible = entry.isIntersecting;
       if (chart.visible && (chart.curves || chart.loading)) chart.redraw();
-      else if (chart.visible) this._want(chart);
+      else if (chart.visible) this._enqueue(chart);
       else {
         this.queue.delete(chart);
         chart.release(false);
@@ -219,12 +226,12 @@ export class Grid {
   }
 
   /** @param {Chart} chart */
-  _want(chart) {
+  _enqueue(chart) {
     this.queue.add(chart);
-    queueMicrotask(() => this._ask());
+    queueMicrotask(() => this._fetch());
   }
 
-  async _ask() {
+  async _fetch() {
     while (this.queue.size && this.asking < 2) {
       const few = this.charts.some((chart) => chart.curves) ? AT_ONCE : 1; // the first chart does not wait for others
       const batch = [...this.queue].slice(0, few);
@@ -238,9 +245,10 @@ export class Grid {
       const { kind, log, low, high } = this.look;
       const n = Math.max(200, Math.min(1500, Math.round((batch[0].plot.clientWidth || 500) * 1)));
       try {
-        const found = await series(batch.map((chart) => chart.wanted.map((one) => /** @type {[string, string]} */ ([one.run, one.name]))), { kind, log, low, high }, n);
+        const keys = batch.map((chart) => chart.wanted.map((one) => /** @type {[string, string]} */ ([one.run, one.name])));
+        const curves = await series(keys, { kind, log, low, high }, n);
         batch.forEach((chart, at) => {
-          if (round === this.round) chart.take(found[at]);
+          if (round === this.round) chart.setCurves(curves[at]);
           else chart.loading = false;
         });
       } catch (error) {
@@ -257,13 +265,13 @@ export class Grid {
       if (chart.visible) this.queue.add(chart);
       else chart.curves = null;
     }
-    this._ask();
+    this._fetch();
   }
 
   /** @param {string} kind */
   _axis(kind) {
     Object.assign(this.look, { kind, low: null, high: null });
-    note({ x: kind === "step" ? null : kind, low: null, high: null });
+    setParams({ x: kind === "step" ? null : kind, low: null, high: null });
     this.back.hidden = true;
     this._mark();
     for (const chart of this.charts) chart.curves = null;
@@ -274,12 +282,12 @@ export class Grid {
   zoom(low, high) {
     Object.assign(this.look, { low, high });
     this.back.hidden = low === null;
-    note({ low, high });
+    setParams({ low, high });
     this._redraw();
-    this._finer();
+    this._refetchSoon();
   }
 
-  _finer = later(() => this.refetch(), 10);
+  _refetchSoon = debounced(() => this.refetch(), 10);
 
   _redraw() {
     for (const chart of this.charts) chart.redraw();
@@ -293,13 +301,13 @@ export class Grid {
   /** @param {string} name */
   _pin(name) {
     if (!this.pins.delete(name)) this.pins.add(name);
-    note({ pin: this.pins.size ? JSON.stringify([...this.pins]) : null });
-    this._lay();
+    setParams({ pin: this.pins.size ? JSON.stringify([...this.pins]) : null });
+    this._layout();
   }
 
   /** @param {string} key @param {[number, number|null, Record<string, any>][]} rows */
-  _hear(key, rows) {
-    for (const chart of this.byRun.get(key) ?? []) chart.hear(key, rows);
+  _addRows(key, rows) {
+    for (const chart of this.byRun.get(key) ?? []) chart.addRows(key, rows);
     this.options.heard?.(rows);
     const run = this.runs.find((one) => one.key === key);
     if (!run) return;
@@ -307,22 +315,22 @@ export class Grid {
     const fresh = [...new Set(rows.flatMap((row) => Object.keys(row[2])))].filter((name) => !known.has(name));
     if (fresh.length) {
       run.names.push(...fresh);
-      this._anew();
+      this._layoutSoon();
     }
   }
 
-  _anew = later(() => this._lay(), 1000);
+  _layoutSoon = debounced(() => this._layout(), 1000);
 
   /** @param {string|undefined} run */
   _stale(run) {
     for (const chart of run ? this.byRun.get(run) ?? [] : this.charts) {
-      if (chart.visible && performance.now() - chart.asked > 900) this._want(chart);
+      if (chart.visible && performance.now() - chart.asked > 900) this._enqueue(chart);
     }
   }
 }
 
 /**
- * A test for names from what was typed; null if it is not a valid expression.
+ * A test for names from the search text; null if it is not a valid regular expression.
  * @param {string} text
  * @returns {((name: string) => boolean)|null|undefined}
  */
@@ -337,7 +345,7 @@ export function matcher(text) {
 }
 
 /**
- * What people look at first comes first: training, evaluation, and the loss in each.
+ * The most important first: training, evaluation, and the loss in each.
  * @param {string} name
  */
 function weight(name) {

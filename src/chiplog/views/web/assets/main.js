@@ -1,5 +1,5 @@
 // @ts-check
-/** The page: reads its address, and shows what it says. */
+/** The page: shows the view that its address names. */
 
 import { enter, get, Refused } from "./api.js";
 import { Compare } from "./compare.js";
@@ -19,7 +19,7 @@ let turn = 0;
 const icon = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]")).href;
 
 /**
- * Light or dark: as the system is, unless one was chosen.
+ * Light or dark: the system's choice, unless the user made one.
  * @param {string|null} wanted
  */
 function theme(wanted) {
@@ -29,7 +29,7 @@ function theme(wanted) {
 }
 
 /**
- * Storage may be forbidden.
+ * Remember a choice; storage may be forbidden.
  * @param {string} key
  * @param {string} [value]
  */
@@ -49,7 +49,10 @@ export function heading(...where) {
     el("nav", { "aria-label": "where you are" }, where.map((one) => [el("span.faint", { "aria-hidden": true }, "/"), one])),
     el("span.grow", null),
     el("button.quiet", { title: "Copy a link to this view", onclick: (/** @type {any} */ event) => {
-      navigator.clipboard?.writeText(location.href).then(() => { event.target.textContent = "copied"; setTimeout(() => { event.target.textContent = "link"; }, 1200); });
+      navigator.clipboard?.writeText(location.href).then(() => {
+        event.target.textContent = "copied";
+        setTimeout(() => { event.target.textContent = "link"; }, 1200);
+      });
     } }, "link"),
     el("button.quiet", { title: "Keys", "aria-label": "keys", onclick: keys }, "?"),
     el("button.quiet", { title: "Light or dark", "aria-label": "light or dark", onclick: () => {
@@ -61,7 +64,8 @@ export function heading(...where) {
 function keys() {
   const box = el("dialog", null, el("h2", null, "Keys"),
     el("dl.keys", null, [["/", "search"], ["g", "the runs"], ["t", "light or dark"], ["drag on a chart", "zoom all charts"], ["shift + drag", "pan"],
-      ["+  −  ←  →  0", "zoom, pan and all, on a chart with the focus"], ["double click", "all of x"]].map(([key, words]) => [el("dt", null, key), el("dd", null, words)])),
+      ["+  −  ←  →  0", "zoom in, zoom out, pan, and show all, on a focused chart"], ["double click", "show all of x"],
+    ].map(([key, words]) => [el("dt", null, key), el("dd", null, words)])),
     el("form", { method: "dialog" }, el("button", null, "Close")));
   document.body.append(box);
   box.addEventListener("close", () => box.remove());

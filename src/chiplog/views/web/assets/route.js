@@ -1,5 +1,5 @@
 // @ts-check
-/** Where we are: all of a view is in its address, so that a link brings it back. */
+/** The address of the page, which holds the whole view, so that a link restores it. */
 
 /** @typedef {{page: string, key: string, tab: string, params: URLSearchParams}} Route */
 
@@ -16,16 +16,16 @@ export function here() {
  * @param {Record<string, any>|URLSearchParams} [params]
  */
 export function link(path, params = {}) {
-  const found = params instanceof URLSearchParams ? params : new URLSearchParams(kept(params));
-  const query = found.toString();
+  const search = params instanceof URLSearchParams ? params : new URLSearchParams(nonEmpty(params));
+  const query = search.toString();
   return `#/${path}${query ? `?${query}` : ""}`;
 }
 
 /**
- * Change some of the address without going anywhere.
- * @param {Record<string, any>} changes  null takes one away
+ * Change parameters of the address without navigating.
+ * @param {Record<string, any>} changes  null removes one
  */
-export function note(changes) {
+export function setParams(changes) {
   const { params } = here();
   for (const [key, value] of Object.entries(changes)) {
     if (value === null || value === "" || value === false || value === undefined) params.delete(key);
@@ -36,6 +36,6 @@ export function note(changes) {
 }
 
 /** @param {Record<string, any>} params */
-function kept(params) {
+function nonEmpty(params) {
   return Object.fromEntries(Object.entries(params).filter(([, value]) => value !== null && value !== "" && value !== undefined));
 }

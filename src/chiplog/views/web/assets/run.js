@@ -1,7 +1,7 @@
 // @ts-check
-/** A run's page: a tab for each thing that a run has. */
+/** The page of a run: a tab for each kind of content. */
 
-import { get, isStored, live } from "./api.js";
+import { get, isExported, live } from "./api.js";
 import { el, fill } from "./dom.js";
 import { ago, count, duration } from "./format.js";
 import { Grid } from "./grid.js";
@@ -9,7 +9,7 @@ import { link } from "./route.js";
 import { state } from "./runs.js";
 import { consoleTab } from "./console.js";
 import { alerts, files, overview, sinks } from "./facts.js";
-import { matrices, ranks, samples, trace } from "./sights.js";
+import { matrices, ranks, samples, trace } from "./tabs.js";
 
 /** @typedef {Record<string, any>} About */
 
@@ -51,28 +51,28 @@ export class RunPage {
     this.feed?.close();
   }
 
-  /** Where the run is, in words. */
-  _say() {
+  /** Show the step, the duration and the start. */
+  _describe() {
     const about = this.about;
     const step = count(about.step) ? `step ${count(about.step)}` : "no steps yet";
     this.facts.textContent = `${step} · ran ${duration(about.seconds)}${about.started ? ` · started ${ago(about.started)}` : ""}`;
   }
 
   /**
-   * A run that is being written goes on.
+   * Show how far a running run has come.
    * @param {[number, number|null, Record<string, any>][]} rows
    */
-  _hear(rows) {
+  _advance(rows) {
     const [time, step] = rows[rows.length - 1];
     const about = this.about;
     if (step !== null) about.step = step;
     if (about.attempt_count === 1 && about.started) about.seconds = Math.max(about.seconds, time / 1e6 - about.started / 1e3);
-    this._say();
+    this._describe();
   }
 
   _top() {
     const about = this.about;
-    this._say();
+    this._describe();
     fill(this.top,
       el("div.title", null, el("h1", null, about.name), state(about.state),
         this.facts,
@@ -93,22 +93,23 @@ export class RunPage {
       return;
     }
     /** @type {Record<string, () => Node>} */
-    const made = {
+    const panes = {
       overview: () => overview(about), alerts: () => alerts(about), files: () => files(about), sinks: () => sinks(about),
-      ranks: () => ranks(about), moe: () => matrices(about), samples: () => samples(about), trace: () => trace(about), console: () => consoleTab(about),
+      ranks: () => ranks(about), moe: () => matrices(about), samples: () => samples(about), trace: () => trace(about),
+      console: () => consoleTab(about),
     };
-    fill(this.pane, made[this.tab]());
+    fill(this.pane, panes[this.tab]());
   }
 
   /** @param {boolean} system */
   _charts(system) {
     const { key, name, names, created, alerts: noticed, attempts } = this.about;
-    return new Grid([{ key, label: name, names, created, running: this.about.state === "running" && !isStored, alerts: noticed, attempts }], {
+    return new Grid([{ key, label: name, names, created, running: this.about.state === "running" && !isExported, alerts: noticed, attempts }], {
       only: (one) => SYSTEM.test(one) === system,
       join: system ? (one) => one.replace(/^(gpu|cpu|node|host)\/[^/]+\/(?=.)/, "$1/*/") : undefined,
       alert: (at) => { location.hash = link(`run/${key}/alerts`, { at }).slice(1); },
       news: () => this._news(),
-      heard: (rows) => this._hear(rows),
+      heard: (rows) => this._advance(rows),
     });
   }
 
@@ -116,7 +117,7 @@ export class RunPage {
     const before = this.about;
     this.about = await get("run", { run: before.key });
     this._top();
-    if (!this.grid && this.tab !== "console") this._show(); // that one sees for itself
+    if (!this.grid && this.tab !== "console") this._show(); // the console polls by itself
   }
 }
 

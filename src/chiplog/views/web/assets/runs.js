@@ -1,18 +1,22 @@
 // @ts-check
-/** The table of runs: sorted, grouped, searched as one types; only the rows in sight are in the page. */
+/** The table of runs: sorted, grouped and searched; only visible rows are in the page. */
 
-import { get, isStored, live } from "./api.js";
-import { el, fill, later } from "./dom.js";
+import { get, isExported, live } from "./api.js";
+import { el, fill, debounced } from "./dom.js";
 import { ago, count, date, duration, number } from "./format.js";
-import { ordered } from "./order.js";
-import { here, link, note } from "./route.js";
+import { ordered } from "./sort.js";
+import { here, link, setParams } from "./route.js";
 
 /** @typedef {{key: string, project: string, id: string, name: string, tags: string[], state: string, started: number,
  *   seconds: number, step: number|null, attempts: number, cells: Record<string, any>}} Row */
 
 const HIGH = 34; // pixels of a row
 const DEFAULT = ["v:train/loss", "v:eval/loss"];
-const FIXED = /** @type {[string, string][]} */ ([["state", "state"], ["name", "name"], ["project", "project"], ["started", "started"], ["seconds", "ran"], ["step", "step"], ["tags", "tags"]]);
+/** @type {[string, string][]} */
+const FIXED = [
+  ["state", "state"], ["name", "name"], ["project", "project"], ["started", "started"], ["seconds", "ran"], ["step", "step"],
+  ["tags", "tags"],
+];
 
 export class Runs {
   constructor() {
@@ -42,15 +46,15 @@ export class Runs {
   _build() {
     this.search = el("input", {
       type: "search", value: this.query, placeholder: "Search: words, state:running, tag:x, lr>0.001", "aria-label": "search runs",
-      oninput: later(() => {
+      oninput: debounced(() => {
         this.query = this.search.value;
-        note({ q: this.query });
+        setParams({ q: this.query });
         this._arrange();
       }, 60),
     });
     this.grouping = el("select", { "aria-label": "group by", onchange: () => {
       this.group = this.grouping.value;
-      note({ group: this.group });
+      setParams({ group: this.group });
       this._arrange();
     } });
     this.adder = el("input", {
@@ -59,16 +63,19 @@ export class Runs {
       onchange: () => this._column(this.adder.value),
     });
     this.offers = el("datalist", { id: "columns" });
-    this.lamp = el("span.lamp", { title: "live", role: "status", hidden: isStored }, "live");
+    this.lamp = el("span.lamp", { title: "live", role: "status", hidden: isExported }, "live");
     this.many = el("span.faint", { role: "status" });
     this.actions = el("span.actions", null);
     this.head = el("thead", null);
     this.body = el("tbody", null);
     this.table = el("table.runs", { "aria-label": "runs" }, this.head, this.body);
     this.pane = el("div.pane", { onscroll: () => this._window(), tabindex: 0 }, this.table);
-    fill(this.element, el("div.tools", null, this.search, el("label", null, "group ", this.grouping), this.adder, this.offers, this.many, this.actions, this.lamp), this.pane);
+    fill(this.element,
+      el("div.tools", null, this.search, el("label", null, "group ", this.grouping), this.adder, this.offers, this.many,
+        this.actions, this.lamp),
+      this.pane);
     this._offerGroups();
-    addEventListener("resize", later(() => this._window(), 50));
+    addEventListener("resize", debounced(() => this._window(), 50));
   }
 
   _offerGroups() {
@@ -102,7 +109,7 @@ export class Runs {
     if (!/^[cv]:./.test(name)) return;
     this.adder.value = "";
     this.columns = this.columns.includes(name) ? this.columns.filter((/** @type {string} */ one) => one !== name) : [...this.columns, name];
-    note({ cols: JSON.stringify(this.columns) });
+    setParams({ cols: JSON.stringify(this.columns) });
     this._offerGroups();
     this.version = 0;
     this._load();
@@ -134,13 +141,16 @@ export class Runs {
   _headings() {
     const heading = (/** @type {string} */ key, /** @type {string} */ words, /** @type {boolean} */ extra) => {
       const down = this.sort === `-${key}`, up = this.sort === key;
-      return el(`th.${extra ? "extra" : key === "state" ? "doing" : key}`, { scope: "col", "aria-sort": down ? "descending" : up ? "ascending" : "none" },
+      const sorted = down ? "descending" : up ? "ascending" : "none";
+      return el(`th.${extra ? "extra" : key === "state" ? "doing" : key}`, { scope: "col", "aria-sort": sorted },
         el("button.quiet", { onclick: () => {
           this.sort = this.sort === key ? `-${key}` : key;
-          note({ sort: this.sort });
+          setParams({ sort: this.sort });
           this._arrange();
         }, title: key }, words, up ? " ↑" : down ? " ↓" : ""),
-        extra && el("button.quiet.drop", { title: "take this column away", "aria-label": `take ${words} away`, onclick: () => this._column(key) }, "×"));
+        extra && el("button.quiet.drop", {
+          title: "remove this column", "aria-label": `remove ${words}`, onclick: () => this._column(key),
+        }, "×"));
     };
     const all = el("input", {
       type: "checkbox", "aria-label": "choose all that are shown",
@@ -155,7 +165,7 @@ export class Runs {
   }
 
   _chose() {
-    note({ runs: [...this.chosen].join(",") });
+    setParams({ runs: [...this.chosen].join(",") });
     this._act();
     this._headings();
     this._window();
@@ -171,7 +181,7 @@ export class Runs {
     ]);
   }
 
-  /** Put the rows into the page that are in sight. */
+  /** Put the visible rows into the page. */
   _window() {
     const high = this.pane.clientHeight || 600;
     const first = Math.max(0, Math.floor(this.pane.scrollTop / HIGH) - 8);
@@ -187,13 +197,18 @@ export class Runs {
       this.shown.slice(first, last).map((row) => this._row(row, columns)),
       last < this.shown.length && gap(this.shown.length - last),
       !this.shown.length && el("tr", null, el("td.empty", { colspan: columns },
-        this.rows.size ? "No run matches; clear the search to see all." : this.version ? `No runs under ${this.root}. Start one with chiplog.init, or try: chiplog demo` : "Looking for runs…")));
+        this.rows.size ? "No run matches; clear the search to see all."
+          : this.version ? `No runs under ${this.root}. Start one with chiplog.init, or try: chiplog demo`
+            : "Looking for runs…")));
     this.table.setAttribute("aria-rowcount", String(this.shown.length));
   }
 
   /** @param {{head: string, count: number}|Row} row @param {number} columns */
   _row(row, columns) {
-    if ("head" in row) return el("tr.head", null, el("th", { colspan: columns, scope: "rowgroup" }, row.head, el("span.faint", null, ` ${row.count}`)));
+    if ("head" in row) {
+      return el("tr.head", null,
+        el("th", { colspan: columns, scope: "rowgroup" }, row.head, el("span.faint", null, ` ${row.count}`)));
+    }
     const box = el("input", {
       type: "checkbox", checked: this.chosen.has(row.key), "aria-label": `choose ${row.name}`,
       onchange: () => { box.checked ? this.chosen.add(row.key) : this.chosen.delete(row.key); this._chose(); },
@@ -223,7 +238,7 @@ function cell(row, key) {
 }
 
 /**
- * What was typed as a test of rows: words that must all be there, `key:text`, `key>number`, `key<number`.
+ * The search text as a test of rows: words that must all match, `key:text`, `key>number`, `key<number`.
  * @param {string} text
  * @returns {(row: Row) => boolean}
  */
@@ -232,12 +247,16 @@ export function query(text) {
     const found = /^([^:<>=]+)(>=|<=|[:<>=])(.+)$/.exec(word);
     if (!found) {
       const low = word.toLowerCase();
-      return (/** @type {Row} */ row) => [row.name, row.id, row.project, row.state, ...row.tags, ...Object.values(row.cells)].some((one) => String(one).toLowerCase().includes(low));
+      return (/** @type {Row} */ row) => {
+        const texts = [row.name, row.id, row.project, row.state, ...row.tags, ...Object.values(row.cells)];
+        return texts.some((one) => String(one).toLowerCase().includes(low));
+      };
     }
     const [, key, sign, wanted] = found;
     return (/** @type {Row} */ row) => {
       const value = key === "tag" ? row.tags : cell(row, key) ?? row.cells[`c:${key}`] ?? row.cells[`v:${key}`];
-      if (sign === ":" || sign === "=") return [value].flat().some((one) => sign === "=" ? String(one) === wanted : String(one ?? "").toLowerCase().includes(wanted.toLowerCase()));
+      if (sign === "=") return [value].flat().some((one) => String(one) === wanted);
+      if (sign === ":") return [value].flat().some((one) => String(one ?? "").toLowerCase().includes(wanted.toLowerCase()));
       const number = Number(value), bound = Number(wanted);
       if (value === undefined || value === null) return false;
       return sign === ">" ? number > bound : sign === "<" ? number < bound : sign === ">=" ? number >= bound : number <= bound;

@@ -2,7 +2,7 @@
 /** A chart as a file: CSV, PNG, SVG. */
 
 import { el } from "./dom.js";
-import { CanvasPen, ink, paint, SvgPen } from "./picture.js";
+import { CanvasPen, ink, paint, SvgPen } from "./paint.js";
 
 /** @typedef {import("./chart.js").Chart} Chart */
 
@@ -27,7 +27,7 @@ function saveCsv(chart) {
     }
     for (let i = 0; i < curve.tailX.length; i++) rows.push([chart.wanted[at].label, curve.name, curve.tailX[i], curve.tailY[i], "", ""].map(String));
   }
-  give(csv(rows), "text/csv", chart.title, "csv");
+  download(csv(rows), "text/csv", chart.title, "csv");
 }
 
 /**
@@ -56,7 +56,7 @@ function savePng(chart) {
   const pen = new CanvasPen(context);
   paint(pen, { ...picture, height: picture.height - TITLE }, ink());
   heading(pen, chart);
-  canvas.toBlob((/** @type {Blob} */ blob) => give(blob, "image/png", chart.title, "png"));
+  canvas.toBlob((/** @type {Blob} */ blob) => download(blob, "image/png", chart.title, "png"));
 }
 
 /** @param {Chart} chart */
@@ -66,7 +66,7 @@ function saveSvg(chart) {
   paint(pen, { ...picture, height: picture.height - TITLE }, ink());
   heading(pen, chart);
   pen.parts.push("</g>");
-  give(pen.whole(picture.width, picture.height, ink().page), "image/svg+xml", chart.title, "svg");
+  download(pen.whole(picture.width, picture.height, ink().page), "image/svg+xml", chart.title, "svg");
 }
 
 const TITLE = 40;
@@ -78,7 +78,7 @@ function titled(chart) {
 
 /**
  * The title, and the names of the lines.
- * @param {import("./picture.js").Pen} pen
+ * @param {import("./paint.js").Pen} pen
  * @param {Chart} chart
  */
 function heading(pen, chart) {
@@ -94,7 +94,7 @@ function heading(pen, chart) {
 }
 
 /** @param {BlobPart|Blob} data @param {string} media @param {string} title @param {string} suffix */
-export function give(data, media, title, suffix) {
+export function download(data, media, title, suffix) {
   const address = URL.createObjectURL(data instanceof Blob ? data : new Blob([data], { type: media }));
   const anchor = el("a", { href: address, download: `${title.replace(/[^\w.-]+/g, "-").slice(0, 80) || "chart"}.${suffix}` });
   document.body.append(anchor);

@@ -1,12 +1,12 @@
 // @ts-check
-/** From values to pixels, and the ticks between. */
+/** Scales: from values to pixels and back, and their ticks. */
 
 import { count, date, duration, number } from "./format.js";
 
 /** @typedef {{low: number, high: number, log: boolean, kind?: string}} Scale */
 
 /**
- * A function from values to pixels; in halves, so that no sum is too large for a double.
+ * A function from values to pixels; computed in halves, so that no sum overflows a double.
  * @param {Scale} scale
  * @param {number} from
  * @param {number} to
@@ -85,7 +85,8 @@ function label(value, step) {
 /** @param {number} step */
 function digits(step) {
   const found = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-  return Math.min(8, step.toPrecision(1) === String(step) || /^[125]/.test(step.toExponential()) && !/\.5/.test(step.toExponential(1)) ? found : found + 1);
+  const round = /^[125]/.test(step.toExponential()) && !/\.5/.test(step.toExponential(1));
+  return Math.min(8, step.toPrecision(1) === String(step) || round ? found : found + 1);
 }
 
 /** @param {number} least @param {boolean} clock */

@@ -1,0 +1,1 @@
+"""`chiplog show`: the page of a run, as text and as data."""

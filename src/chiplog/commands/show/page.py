@@ -1,0 +1,272 @@
+"""The page of a run in the terminal, section by section."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from chiplog.commands.shared.seq_ranges import seq_ranges
+from chiplog.commands.show.series_summary import summaries
+from chiplog.core import display
+from chiplog.core.display import LEVELS, STATES, Screen, cut, paint, wrap
+from chiplog.core.errors import MissingPackage
+from chiplog.core.messages import clean
+from chiplog.core.values.flatten import flatten
+from chiplog.metrics.catalog import is_loss
+from chiplog.store import layout
+from chiplog.store.contents.contents import Bounds, Contents
+from chiplog.store.journal.cursors import Health, SinkStatus, backends, cursors
+from chiplog.store.reader import Stored
+from chiplog.store.runs.state import AttemptState, live_streams, two_writers
+from chiplog.views.report import goodput
+from chiplog.views.table import Cell, pairs, table
+
+MOST = 30  # rows per section
+SPARK = 24  # columns
+
+
+def page(stored: Stored, screen: Screen, *, every: bool = False) -> str:
+    """Everything about a run; with `every`, however long the sections get."""
+    return Page(stored, screen, sys.maxsize if every else MOST).text()
+
+
+class Page:
+    """A run as it is now, and the screen to show it on."""
+
+    def __init__(self, stored: Stored, screen: Screen, most: int) -> None:
+        self._stored, self._screen, self._most = stored, screen, most
+        self._now = time.time_ns()
+        self._contents = Contents(stored.path, "eval", "alert", "file", "event", bounds=Bounds(events=0)).refresh()
+        self._attempts = stored.attempts
+
+    def text(self) -> str:
+        """The head, the warnings, and every section that has something to show."""
+        sections = {
+            "config": self._config(),
+            "attempts": self._attempts_table(),
+            "goodput": self._goodput(),
+            "series": self._series(),
+            "evals": self._evals(),
+            "alerts": self._alerts(),
+            "sinks": self._sinks(),
+            "files": self._files(),
+        }
+        titled = [f"{self._paint(title, '1')}\n{body}" for title, body in sections.items() if body]
+        return "\n\n".join(part for part in (self._head(), self._warnings(), *titled) if part)
+
+    # -- sections --------------------------------------------------------------------------------------------------
+
+    def _head(self) -> str:
+        stored, state, facts = self._stored, self._stored.state, self._contents.environment
+        name = f"  {clean(stored.name)}" if stored.name != stored.id else ""
+        title = cut(f"{clean(stored.project)}/{clean(stored.id)}{name}", self._screen.width - len(state) - 2)
+        main = [attempt for attempt in self._attempts if attempt.rank == self._attempts[0].rank]
+        seconds = sum(attempt.seconds(self._now) for attempt in main)
+        started = f"{display.date(stored.created)} ({display.ago(stored.created, self._now)})" if stored.created else ""
+        rows = [
+            ("started", started),
+            ("ran", display.duration(seconds) + _reason(self._attempts)),
+            ("command", _command(facts.get("command"))),
+            ("in", str(facts.get("cwd", ""))),
+            ("host", _host(facts)),
+            ("packages", ", ".join(f"{key} {value}" for key, value in (facts.get("packages") or {}).items())),
+            ("git", _git(facts.get("git") or {})),
+            ("tags", ", ".join(stored.tags)),
+            ("where", str(stored.path.absolute())),
+            ("size", _sizes(stored.path)),
+        ]
+        return f"{self._paint(title, '1')}  {self._paint(state, STATES.get(state, ''))}\n{self._pairs(rows)}"
+
+    def _warnings(self) -> str:
+        """Damage, gaps and other problems, each with its exact place."""
+        lines = [line for text in self._problems() for line in wrap(f"! {clean(text)}", self._screen.width)]
+        return "\n".join(self._paint(line, "33") for line in lines)
+
+    def _problems(self) -> Iterator[str]:
+        for one, other in two_writers(self._attempts, self._now):
+            launches = f"attempts {one.attempt} and {other.attempt} were written at the same time by different launches"
+            yield f"two writers: {launches}; all their points are shown together"
+        for damage in (*self._contents.damage, *self._contents.torn(live_streams(self._attempts))):
+            yield f"damage: {damage}"
+        for key, ranges in self._contents.missing.items():
+            yield f"missing: {key}: {seq_ranges(ranges, 'are lost')}"
+        for one in self._attempts:
+            if one.finish is not None and one.finish.missing:
+                yield f"missing: attempt {one.attempt} reported {display.count(one.finish.missing)} lost records"
+
+    def _config(self) -> str:
+        settings = [(name, _setting(value)) for name, value in flatten(self._contents.config)]
+        return self._pairs(settings[: self._most]) + self._more(len(settings))
+
+    def _attempts_table(self) -> str:
+        several = len({attempt.rank for attempt in self._attempts}) > 1
+        rows: list[list[str | Cell]] = []
+        for one in self._attempts:
+            stream = self._contents.stream(one.rank, one.attempt)
+            first, last = stream.first, stream.last or 0
+            rows.append(
+                [
+                    str(one.attempt),
+                    str(one.rank) if several else "",
+                    Cell(one.state, STATES.get(one.state, "")),
+                    display.date(one.start.time) if one.start else "?",
+                    display.duration(one.seconds(self._now)),
+                    "" if first is None else f"{display.count(first)} to {display.count(last)}",
+                    display.count(stream.records),
+                    f"{one.start.host} {one.start.pid}" if one.start else "",
+                ]
+            )
+        head = ["attempt", "rank", "state", "started", "ran", "steps", "records", "host, pid"]
+        return self._table(head, rows, right=("attempt", "rank", "ran", "steps", "records"))
+
+    def _goodput(self) -> str:
+        try:
+            spans = self._stored.spans()
+            ledger = self._stored.goodput(spans)
+        except MissingPackage:
+            return ""
+        if not ledger.seconds["step"]:
+            return ""
+        text = goodput.text(ledger, width=self._screen.width, colour=self._screen.colour)
+        parts = self._stored.step_parts(spans)
+        return f"{text}\n{goodput.fall(parts, width=self._screen.width)}" if len(parts) > 1 else text
+
+    def _series(self) -> str:
+        try:
+            from chiplog.views.charts.text_plot import sparkline
+
+            names = sorted(self._stored.names(), key=lambda name: (not is_loss(name), name))
+        except (MissingPackage, ImportError):
+            return "  showing series needs numpy and pyarrow: pip install 'chiplog[read]'"
+        room = SPARK if self._screen.width >= 100 else SPARK // 2
+        rows = [
+            [
+                one.series.name,
+                display.number(one.last),
+                "" if one.min is None else display.number(one.min),
+                "" if one.max is None else display.number(one.max),
+                display.count(one.points),
+                str(one.nan or ""),
+                sparkline(one.series.values, room, ascii=self._screen.ascii),
+            ]
+            for one in summaries(self._stored, names[: self._most])
+        ]
+        head = ["name", "last", "min", "max", "points", "nan", ""]
+        text = self._table(head, rows, right=("last", "min", "max", "points", "nan"))
+        return text and text + self._more(len(names))
+
+    def _evals(self) -> str:
+        newest = self._contents.evals[-5:]
+        names = list(dict.fromkeys(name for record in newest for name in record.metrics))[:8]
+        rows = [
+            [display.count(record.step), *(display.number(record.metrics.get(name, "")) for name in names)]
+            for record in newest
+        ]
+        head = ["step", *map(clean, names)]
+        return self._table(head, rows, right=head) + _last_of(len(newest), len(self._contents.evals))
+
+    def _alerts(self) -> str:
+        newest = list(self._contents.alerts)[-10:]
+        rows: list[list[str | Cell]] = [
+            [
+                Cell(record.level, LEVELS.get(record.level, "")),
+                "" if record.step is None else display.count(record.step),
+                record.title,
+                record.text,
+            ]
+            for record in newest
+        ]
+        text = self._table(["level", "step", "title", "text"], rows, right=("step",))
+        return text + _last_of(len(newest), len(self._contents.alerts))
+
+    def _sinks(self) -> str:
+        sinks = (*cursors(self._stored.path), *backends(self._stored.path))
+        return self._pairs([(one.name, _delivery(one)) for one in sinks])
+
+    def _files(self) -> str:
+        run = self._stored.path
+        files = sorted(path for path in (run / layout.FILES).rglob("*") if path.is_file())
+        rows = []
+        for path in files[: self._most]:
+            name = str(path.relative_to(run))
+            record = self._contents.files.get(name)
+            step = "" if record is None or record.step is None else display.count(record.step)
+            rows.append([name, display.size(path.stat().st_size), step, record.name if record else ""])
+        return self._table(["file", "size", "step", "name"], rows, right=("size", "step")) + self._more(len(files))
+
+    # -- shapes ----------------------------------------------------------------------------------------------------
+
+    def _paint(self, text: str, style: str) -> str:
+        return paint(text, style, self._screen.colour)
+
+    def _pairs(self, rows: Sequence[tuple[str, str]]) -> str:
+        return pairs(rows, width=self._screen.width, indent=2)
+
+    def _table(self, head: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, right: Collection[str]) -> str:
+        width, colour = self._screen.width, self._screen.colour
+        return table(head, rows, width=width, right=right, colour=colour, indent=2) if rows else ""
+
+    def _more(self, count: int) -> str:
+        return f"\n  and {display.count(count - self._most)} more: --all shows them" if count > self._most else ""
+
+
+def _last_of(shown: int, count: int) -> str:
+    return f"\n  the last of {display.count(count)}" if count > shown else ""
+
+
+def _reason(attempts: Sequence[AttemptState]) -> str:
+    finish = attempts[-1].finish if attempts else None
+    return f", {finish.state}: {finish.reason}" if finish is not None and finish.reason else ""
+
+
+def _command(command: object) -> str:
+    return shlex.join(map(str, command)) if isinstance(command, list) else str(command or "")
+
+
+def _host(facts: Mapping[str, object]) -> str:
+    cpus = f"{facts['cpus']} CPUs" if facts.get("cpus") else ""
+    python = f"Python {facts['python']}" if facts.get("python") else ""
+    return ", ".join(str(part) for part in (facts.get("host"), cpus, facts.get("platform"), python) if part)
+
+
+def _git(git: Mapping[str, object]) -> str:
+    if not git.get("commit"):
+        return ""
+    changed = " with changes" if git.get("dirty") else ""
+    words = (git.get("branch"), str(git["commit"])[:12] + changed, git.get("remote"))
+    return ", ".join(str(word) for word in words if word)
+
+
+def _sizes(path: Path) -> str:
+    sizes = {
+        name: sum(file.stat().st_size for file in (path / name).rglob("*") if file.is_file())
+        for name in (layout.JOURNAL, layout.PARTS, layout.FILES)
+    }
+    return ", ".join(f"{name} {display.size(amount)}" for name, amount in sizes.items() if amount)
+
+
+def _setting(value: object) -> str:
+    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
+
+
+def _delivery(sink: SinkStatus) -> str:
+    """A sink's progress, the last error its relay reported, and what it rejected."""
+    if sink.trouble:
+        return sink.trouble
+    health = sink.health or Health()
+    words = [f"{display.size(sink.lag)} behind" if sink.lag else "up to date"] if not health.skipped else []
+    if sink.lag and health.errors:
+        words.append(f"{health.state} after {display.count(health.errors)} errors ({health.last_error})")
+    if health.rejected:
+        words.append(f"{display.count(health.rejected)} rejected")
+    if health.skipped:
+        calls = "call" if health.skipped == 1 else "calls"
+        words.append(f"{display.count(health.skipped)} {calls} skipped ({health.last_error})")
+    if sink.url:
+        words.append(sink.url)
+    return ", ".join(words)

@@ -1,0 +1,1 @@
+"""Delivery to services: `chiplog sync`, and the relay process that `init` starts."""

@@ -1,0 +1,1 @@
+"""`chiplog tail`: follow records, or printed lines."""

@@ -1,0 +1,116 @@
+"""The list of runs on the screen of `chiplog watch`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from chiplog.core import display
+from chiplog.core.display import STATES, cut, paint
+from chiplog.core.messages import clean
+from chiplog.metrics.catalog import pick_loss
+from chiplog.store.runs.catalog import Catalog, Entry
+from chiplog.views.table import Cell, table
+from chiplog.views.tui.panels import Style
+from chiplog.views.tui.scrolling import rows_moved
+
+KEYS = "↑↓ choose  enter open  / search  s sort  ? keys  q quit"
+HEAD = ("", "state", "name", "project", "started", "ran", "step", "loss")
+
+
+class Order(NamedTuple):
+    """A way to sort the runs."""
+
+    title: str
+    key: Callable[[Entry], tuple[float, str]]
+
+
+ORDERS = (
+    Order("newest first", lambda entry: (-entry.started, entry.id)),
+    Order("by name", lambda entry: (0, entry.name)),
+    Order("by loss", lambda entry: (_or_else(pick_loss(entry.values), float("inf")), entry.id)),
+    Order("by step", lambda entry: (-_or_else(entry.step, 0.0), entry.id)),
+)
+
+
+class RunList:
+    """The runs of a catalog: searched, sorted and scrolled."""
+
+    def __init__(self, catalog: Catalog, style: Style) -> None:
+        self._catalog, self._style = catalog, style
+        self._search = ""
+        self._chosen, self._top, self._order = 0, 0, 0
+
+    @property
+    def search(self) -> str:
+        return self._search
+
+    @search.setter
+    def search(self, text: str) -> None:
+        self._search, self._chosen = text, 0
+
+    @property
+    def chosen(self) -> str | None:
+        """The key of the run at the cursor."""
+        entries = self._entries()
+        return entries[self._chosen].key if entries else None
+
+    @property
+    def keys(self) -> str:
+        """The keys, for the last line of the screen."""
+        return KEYS
+
+    def press(self, key: str, page: int) -> None:
+        if moved := rows_moved(key, page):
+            self._chosen = max(0, min(self._chosen + moved, len(self._entries()) - 1))
+        elif key == "s":
+            self._order = (self._order + 1) % len(ORDERS)
+        elif key == "esc":
+            self._search = ""
+
+    def render(self, width: int, height: int) -> list[str]:
+        entries, total = self._entries(), len(self._catalog.entries())
+        room = max(1, height - 2)
+        self._chosen = max(0, min(self._chosen, len(entries) - 1))
+        self._top = max(min(self._top, self._chosen), self._chosen - room + 1)
+        shown = f"{len(entries)} of {total}" if len(entries) != total else str(total)
+        searched = f", search: {clean(self._search)}" if self._search else ""
+        title = f"chiplog  {shown} run{'s' if total != 1 else ''}, {ORDERS[self._order].title}{searched}"
+        title += f", under {clean(str(self._catalog.root))}"
+        if not entries:
+            return [title, "", "no run matches" if total else "no runs here yet; `chiplog demo` makes one"]
+        now = time.time_ns()
+        rows = [
+            [">" if at == self._chosen else "", *_row(entry, now)]
+            for at, entry in enumerate(entries[self._top : self._top + room], start=self._top)
+        ]
+        lines = table(HEAD, rows, width=width, right=("ran", "step", "loss"), colour=self._style.colour).split("\n")
+        return [paint(cut(title, width), "1", self._style.colour), *lines]
+
+    def _entries(self) -> list[Entry]:
+        words = self._search.casefold().split()
+        matching = [entry for entry in self._catalog.entries() if all(_has(entry, word) for word in words)]
+        return sorted(matching, key=ORDERS[self._order].key)
+
+
+def _has(entry: Entry, word: str) -> bool:
+    texts = (entry.project, entry.name, entry.id, entry.state, *entry.tags)
+    return any(word in text.casefold() for text in texts)
+
+
+def _row(entry: Entry, now: int) -> list[str | Cell]:
+    loss = pick_loss(entry.values)
+    return [
+        Cell(entry.state, STATES.get(entry.state, "")),
+        entry.name,
+        entry.project,
+        display.ago(entry.started, now) if entry.started else "",
+        display.duration(entry.seconds),
+        "" if entry.step is None else display.count(entry.step),
+        "" if loss is None else display.number(loss),
+    ]
+
+
+def _or_else(value: float | None, default: float) -> float:
+    return default if value is None else float(value)

@@ -1,0 +1,210 @@
+"""The requests about a run, and their handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from chiplog.store.contents.contents import LIVE, Contents
+from chiplog.store.points import run_points  # noqa: F401  `Stored` imports it with its first query
+from chiplog.store.reader import Stored
+from chiplog.store.runs.catalog import Catalog, Entry, stamp_of
+from chiplog.store.spans.spans import Spans
+from chiplog.views.charts.browser_series import (
+    MOST_POINTS,
+    POINTS,
+    DrawnLine,
+    SeriesCache,
+    XValues,
+    pack,
+    use_plain_memory,
+)
+from chiplog.views.trace import perfetto
+from chiplog.views.web import console, listing, queries
+from chiplog.views.web.auth import refusal
+from chiplog.views.web.http import PIECE, PRIVATE, Request, Response, json_response
+
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown inline; everything else is downloaded
+OPEN_RUNS = 40
+SERIES = 200  # per response
+BINARY = ("content-type", "application/octet-stream")
+
+
+class RunRoutes:
+    """Answers requests about single runs, and keeps the runs that were requested last open."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        use_plain_memory()
+        self._catalog = catalog
+        self._readers = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="chiplog-ui-read")  # Arrow reads in C
+        self._runs: OrderedDict[str, tuple[Stored, Contents]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._series_cache = SeriesCache()
+        self._last_spans: tuple[tuple[str, str], Spans] | None = None
+        self._routes = {
+            "/api/run": self._about,
+            "/api/series": self._series,
+            "/api/samples": self._samples,
+            "/api/matrix": self._matrix,
+            "/api/ranks": self._ranks,
+            "/api/trace": self._trace,
+            "/api/timeline": self._timeline,
+            "/api/goodput": self._goodput,
+            "/api/perfetto": self._perfetto,
+            "/api/console": self._console,
+            "/api/file": self._file,
+        }
+
+    def __call__(self, request: Request) -> Response:
+        route = self._routes.get(request.path)
+        if route is None:
+            return refusal(404, "not found")
+        try:
+            return route(request)
+        except _Refused as error:
+            return refusal(*error.args)
+
+    def _about(self, request: Request) -> Response:
+        entry, stored, contents = self._run(request)
+        if request.query.get("brief"):
+            names = stored.names()[: queries.NAMES]
+            return json_response({**listing.row(entry), "created": stored.created / 1e6, "names": names})
+        return json_response(queries.about(stored, self._catalog.look_again(entry.key) or entry, contents))
+
+    def _series(self, request: Request) -> Response:
+        """`q` is a JSON list of charts, each a list of [run, name] or [run, name, rank]; they share buckets."""
+        try:
+            charts = msgspec.json.decode(request.query.get("q", "[]"), type=list[list[_SeriesKey]])
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _Refused(400, "q must be a list of charts, each a list of [run, series]") from error
+        if sum(map(len, charts)) > SERIES:
+            raise _Refused(400, f"at most {SERIES} series at once")
+        axis = XValues(
+            request.query.get("x", "step"),
+            request.query.get("log") == "1",
+            request.number("low"),
+            request.number("high"),
+        )
+        n = min(MOST_POINTS, max(10, request.whole("n") or POINTS))
+
+        def line(key: _SeriesKey) -> tuple[dict[str, object], DrawnLine]:
+            entry, stored, _ = self._open(key.run)
+            live, stamp = entry.state == "running", stamp_of(stored.path)
+            drawn = self._series_cache.line(stored, stamp, key.name, axis, live=live, rank=key.rank)
+            return msgspec.structs.asdict(key), drawn
+
+        lines = self._readers.map(line, [key for chart in charts for key in chart])
+        groups = [[next(lines) for _ in chart] for chart in charts]
+        return Response(200, pack(groups, axis, n), (BINARY, PRIVATE))
+
+    def _samples(self, request: Request) -> Response:
+        _, _, contents = self._run(request)
+        table, find, column = (request.query.get(name, "") for name in ("table", "find", "column"))
+        offset = request.whole("offset")
+        return json_response(queries.samples(contents, table, offset=offset, find=find[:1000], column=column))
+
+    def _matrix(self, request: Request) -> Response:
+        _, _, contents = self._run(request)
+        matrix = queries.matrix(contents, request.query.get("name", ""), request.whole("at", -1))
+        if matrix is None:
+            raise _Refused(404, "the run has no such matrix")
+        return json_response(matrix)
+
+    def _ranks(self, request: Request) -> Response:
+        _, stored, _ = self._run(request)
+        return json_response(queries.ranks(stored, request.query.get("name", "")))
+
+    def _trace(self, request: Request) -> Response:
+        return json_response(queries.trace(self._spans(request)))
+
+    def _timeline(self, request: Request) -> Response:
+        step, rank = request.number("step") or 0.0, request.whole("rank")
+        return json_response(queries.timeline(self._spans(request), step, rank))
+
+    def _goodput(self, request: Request) -> Response:
+        _, stored, _ = self._run(request)
+        return json_response(queries.goodput(stored))
+
+    def _perfetto(self, request: Request) -> Response:
+        entry, stored, _ = self._run(request)
+        download = "content-disposition", f'attachment; filename="{entry.key}.pftrace"'
+        return Response(200, b"".join(perfetto.packets(stored)), (BINARY, download, PRIVATE))
+
+    def _console(self, request: Request) -> Response:
+        _, _, contents = self._run(request)
+        return json_response(console.since(contents, request.whole("since")))
+
+    def _file(self, request: Request) -> Response:
+        _, _, contents = self._run(request)
+        with contents.lock:
+            contents.refresh()
+            files = {queries.file_key(path): file for path, file in contents.files.items()}
+        file = files.get(request.query.get("file", ""))
+        opened = queries.open_file(contents.path, file) if file is not None else None
+        if file is None or opened is None:
+            raise _Refused(404, "the run has no such file, or it has changed")
+        inline = file.media in PICTURES
+        headers = (
+            ("content-type", file.media) if inline else BINARY,
+            ("content-disposition", "inline" if inline else f'attachment; filename="{_safe(file.path)}"'),
+            ("content-security-policy", "default-src 'none'; sandbox"),
+            PRIVATE,
+        )
+        return Response(200, _pieces(*opened), headers)
+
+    # -- the runs --------------------------------------------------------------------------------------------------
+
+    def _spans(self, request: Request) -> Spans:
+        """All spans of a run: read once for the table and the steps, until the run grows."""
+        _, stored, _ = self._run(request)
+        key = str(stored.path), stamp_of(stored.path)
+        last = self._last_spans
+        if last is None or last[0] != key:
+            last = self._last_spans = key, stored.spans()
+        return last[1]
+
+    def _run(self, request: Request) -> tuple[Entry, Stored, Contents]:
+        return self._open(request.query.get("run", ""))
+
+    def _open(self, key: str) -> tuple[Entry, Stored, Contents]:
+        entry, path = self._catalog.get(key), self._catalog.path(key)
+        if entry is None or path is None:
+            raise _Refused(404, "no such run; it may have been moved")
+        with self._lock:
+            if key not in self._runs:
+                self._runs[key] = Stored(path), Contents(path, bounds=LIVE)
+                if len(self._runs) > OPEN_RUNS:
+                    self._runs.popitem(last=False)
+            self._runs.move_to_end(key)
+            return entry, *self._runs[key]
+
+
+class _SeriesKey(msgspec.Struct, array_like=True):
+    run: str
+    name: str
+    rank: int = -1
+
+
+class _Refused(Exception):
+    """The request is malformed, or asks for what does not exist."""
+
+
+def _safe(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in name)[:100]
+
+
+async def _pieces(descriptor: int, size: int) -> AsyncIterator[bytes]:
+    """The bytes of a file, up to its size when it was opened."""
+    try:
+        while size > 0 and (data := await asyncio.to_thread(os.read, descriptor, min(size, PIECE))):
+            size -= len(data)
+            yield data
+    finally:
+        os.close(descriptor)

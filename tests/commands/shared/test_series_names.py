@@ -1,0 +1,30 @@
+"""Series by name or pattern."""
+
+from __future__ import annotations
+
+import pytest
+
+from chiplog.commands.shared.series_names import UnknownSeries, match, some
+
+NAMES = ["eval/loss", "train/loss", "train/lr"]
+
+
+def test_each_name_is_listed_once() -> None:
+    """However many patterns match it."""
+    assert match(["train/*", "*/loss"], NAMES) == ["train/loss", "train/lr", "eval/loss"]
+
+
+def test_a_name_may_look_like_a_pattern() -> None:
+    """A series of exactly that name is preferred."""
+    assert match(["a[0]"], ["a[0]", "a0"]) == ["a[0]"]
+
+
+def test_a_name_without_a_match_is_corrected() -> None:
+    """The error has the similar name, and all names."""
+    with pytest.raises(UnknownSeries, match=r"no series 'train/los'; did you mean 'train/loss'"):
+        match(["train/los"], NAMES)
+
+
+def test_a_long_list_is_cut() -> None:
+    """With the number of names that are left out."""
+    assert some(NAMES, most=2) == "eval/loss, train/loss and 1 more"
