@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from chiplog.core import records
+from chiplog.core.values.host_arrays import on_host
 from chiplog.core.values.media import Media
-from chiplog.metrics.host_arrays import on_host
 
 
 class Range(NamedTuple):

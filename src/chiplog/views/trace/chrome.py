@@ -13,11 +13,11 @@ import msgspec
 
 from chiplog.core import records
 from chiplog.core.records import Alert, Eval, Event, Step
-from chiplog.metrics.span_lanes import Lanes
 from chiplog.store.contents.segment import segments
 from chiplog.store.perfetto.trace import COUNTERS, matcher
 from chiplog.store.reader import Stored
 from chiplog.store.spans.span import Span
+from chiplog.views.trace.lanes import Lanes
 
 
 def write(stored: Stored, path: Path, *, rank: int | None = None) -> int:

@@ -9,8 +9,8 @@ from zlib import crc32
 import msgspec
 
 from chiplog.core.display import columns, cut, paint, short_duration
-from chiplog.metrics.span_lanes import Lanes
 from chiplog.store.spans.span import Span
+from chiplog.views.trace.lanes import Lanes
 
 PALETTE = ("44", "42", "45", "46", "43", "41")  # SGR backgrounds
 HUES = ("#7aa6da", "#8cc98c", "#c397d8", "#70c0b1", "#e7c547", "#d98a8a", "#b9a98c", "#9db4c8")

@@ -17,9 +17,9 @@ from typing import Any
 
 from chiplog.core import messages
 from chiplog.core.errors import ChiplogError
-from chiplog.metrics.span_lanes import Lanes
 from chiplog.store.perfetto.packets import PacketWriter
 from chiplog.store.reader import Stored
+from chiplog.views.trace.lanes import Lanes
 
 FIRST = 1 << 20  # numbers of sequences: beyond those of ranks
 _WALL = 1e15  # µs: later than 2001, so it is the wall clock itself
