@@ -45,7 +45,7 @@ UNWRITTEN = (
     "src/chiplog/core/tracing",
     "src/chiplog/core/values",
     "src/chiplog/frontends",
-    "src/chiplog/metrics",
+    "src/chiplog/metrics/ranks",
     "src/chiplog/runtime",
     "src/chiplog/sinks",
 )

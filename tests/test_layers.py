@@ -35,7 +35,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "display": {"values", "messages"},
         "tracing": {"values", "messages", "run"},  # `run`: the current one
     },
-    "metrics": {"catalog": set(), "rules": {"catalog", "moe", "smoothing", "speed_of_light"}, "ranks": {"catalog", "moe"}},
+    "metrics": {"catalog": set(), "step_values": set(), "rules": {"catalog", "moe", "smoothing", "speed_of_light"}, "ranks": {"catalog", "moe"}},
     "runtime": {"ranks": set(), "devices": set(), "process": set()},
     "store": {"layout": set(), "arrow": set(), "spans": {"arrow"}, "journal": {"layout", "runs"}},
     "sinks": {

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from chiplog.frontends.tunix import metric_names
 from chiplog.frontends.tunix.perf import topology
-from chiplog.metrics import flops, goodput, moe, rl, waterfall
+from chiplog.metrics import flops, goodput, moe, waterfall
 from chiplog.metrics.rules.limits import Limit, Throttled
 from chiplog.metrics.rules.outliers import Outliers
 from chiplog.metrics.rules.speed import Slowdown, Stall
@@ -72,7 +73,7 @@ PAGES: Mapping[str, Any] = {
     "frontends/tunix.md": perf,
     "moe.md": lambda: moe.health([[3, 1]], [[0.5, 0.5]], entropy=[0.1], confidence=[0.2], z=[0.3]),
     "goodput.md": lambda: (*goodput.KINDS, *waterfall.ORDER),
-    "rl.md": lambda: (*rl.COMMON, *rl.ALIASES),
+    "rl.md": lambda: (*metric_names.COMMON, *metric_names.ALIASES),
 }
 
 

@@ -99,7 +99,7 @@ def test_a_tied_head_has_fewer_parameters_and_the_same_operations() -> None:
 )
 def test_what_no_model_can_have_fails_at_the_door(wrong: dict[str, Any]) -> None:
     """With what is wrong; never a negative count."""
-    with pytest.raises(ValueError, match=next(iter(wrong)) if "lora_on" not in wrong else "no matrix 'x'"):
+    with pytest.raises(ValueError, match=next(iter(wrong)) if "lora_on" not in wrong else "unknown matrix 'x'"):
         count(SMALL, **wrong)
 
 

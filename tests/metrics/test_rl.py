@@ -1,9 +1,8 @@
-"""The metrics of fine-tuning and reinforcement learning, each by its formula; numbers are those of the acceptance list."""
+"""The metrics of fine-tuning and reinforcement learning, each by its formula."""
 
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,22 +10,11 @@ import pytest
 import torch
 
 from chiplog.metrics import rl
-from chiplog.metrics.reducers import Texts, reduce
-from chiplog.metrics.step_buffer import Buffer
-from chiplog.metrics.value_history import ValueHistory
-from chiplog.metrics.weighted_means import WeightedMetric, global_weighted_mean, mean_of_means
+from chiplog.metrics.step_values.reducers import reduce
 
 
-def reduced(metrics: Any) -> dict[str, float]:
+def reduced(metrics: Any) -> dict[str, Any]:
     return {name: reduce([value], reducer) for name, (value, reducer) in metrics.items()}
-
-
-def only(buffer: Buffer, **kwargs: Any) -> Any:
-    (found,) = buffer.drain(**kwargs)
-    return found
-
-
-# -- formulas ----------------------------------------------------------------------------------------------------------
 
 
 def test_rewards_leave_out_what_was_not_judged() -> None:
@@ -129,202 +117,3 @@ def test_step_times_have_their_inverse_and_their_flops() -> None:
     """A15: half a second with 2·10¹² FLOPs; what is not known is left out."""
     assert rl.step_times(0.5, 2e12) == {"step_time_sec": 0.5, "steps_per_sec": 2.0, "tflops_per_step": 2.0}
     assert rl.step_times(0.0) == {"step_time_sec": 0.0}
-
-
-def test_documented_and_emitted_names_know_each_other() -> None:
-    """Whoever asks by one name finds what was logged by the other."""
-    assert rl.other_names("score/mean") == ("rewards/score/mean",)
-    assert rl.other_names("advantages/old_values/max") == ("values/max",)
-    assert rl.other_names("loss") == ()
-
-
-# -- weighted values ---------------------------------------------------------------------------------------------------
-
-
-def test_a_weighted_mean_counts_tokens() -> None:
-    """A16: (1, 1) and (9, 3) are 10 / 4; the mean of their means would be 2."""
-    metrics = [WeightedMetric(1, 1), WeightedMetric(9, 3)]
-    assert global_weighted_mean(metrics) == 2.5 == reduce(metrics)
-    assert mean_of_means(metrics) == 2.0 == reduce(metrics, mean_of_means)
-
-
-def test_a_denominator_has_its_bounds() -> None:
-    """eps is added, min_denom is the least; nothing is never divided by."""
-    assert WeightedMetric(6, 2, eps=1.0).compute() == 2.0
-    assert WeightedMetric(6, 0, min_denom=3.0).compute() == 2.0
-    assert WeightedMetric(6, 0).compute() == 0.0 == global_weighted_mean([])
-
-
-def test_weights_that_differ_are_an_error() -> None:
-    """Mixed with plain numbers, or with other bounds."""
-    with pytest.raises(TypeError, match="some values are weighted"):
-        global_weighted_mean([WeightedMetric(1, 1), 2.0])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="one eps"):
-        global_weighted_mean([WeightedMetric(1, 1), WeightedMetric(1, 1, eps=1.0)])
-
-
-# -- reducing ----------------------------------------------------------------------------------------------------------
-
-
-def test_ragged_lists_count_by_their_elements() -> None:
-    """B5: [1, 2] and [1, 2, 3] have the mean 1.8; empty ones have nothing to say."""
-    assert reduce([[1, 2], [1, 2, 3]], np.mean) == pytest.approx(1.8)
-    assert reduce([[], [[1, [2]], 3]], np.max) == 3
-    assert reduce([[], np.zeros(0)], np.mean) is None
-
-
-def test_a_reducer_is_called_once_with_everything() -> None:
-    """Any callable, with one flat array."""
-    seen = []
-    assert reduce([1, [2, 3]], lambda array: seen.append(array.tolist()) or array[-1]) == 3
-    assert seen == [[1, 2, 3]]
-
-
-def test_without_a_reducer_it_is_the_mean() -> None:
-    """Of one value that is the value."""
-    assert reduce([4.0]) == 4.0 and reduce([1, 2]) == 1.5
-
-
-def test_texts_stay_texts() -> None:
-    """Also in an array; beside numbers they are a mistake."""
-    assert reduce([["a"], np.array(["b"])]) == Texts(["a", "b"])
-    with pytest.raises(TypeError, match="1 of its 2 values are texts"):
-        reduce([["a", 1]])
-
-
-def test_a_reducer_that_gives_no_number_is_named() -> None:
-    """So that its owner finds it."""
-    with pytest.raises(TypeError, match="reducer cumsum gave no number"):
-        reduce([1, 2], np.cumsum)
-
-
-# -- the buffer --------------------------------------------------------------------------------------------------------
-
-
-def test_a_step_is_given_out_when_it_is_complete() -> None:
-    """B1: and each value is in it once."""
-    buffer = Buffer()
-    for score, most in ((1.0, [1, 2]), (2.0, [3, 9])):
-        buffer.add({"rewards/score/mean": (score, np.mean), "m": (most, np.max)}, "train", 0)
-    assert buffer.drain() == []
-    buffer.add({"m": (0, np.max)}, "train", 1)
-    buffer.complete(before=1)
-    found = only(buffer)
-    assert (found.step, found.mode, found.row) == (0, "train", {"rewards/score/mean": 1.5, "m": 9})
-    assert buffer.drain() == [] and len(buffer) == 1
-
-
-def test_steps_may_come_in_any_order() -> None:
-    """B3: 0, 1, 0 are two steps, and step 0 has both of its values."""
-    buffer = Buffer()
-    for step, value in ((0, 1.0), (1, 5.0), (0, 3.0)):
-        buffer.add({"x": (value, np.mean)}, "train", step)
-    buffer.complete()
-    assert [(one.step, one.row["x"]) for one in buffer.drain()] == [(0, 2.0), (1, 5.0)]
-
-
-def test_train_and_eval_are_apart() -> None:
-    """B2: eval may come first, and has its own record."""
-    buffer = Buffer()
-    buffer.add({"x": (1.0, None)}, "eval", 0)
-    buffer.add({"x": (2.0, None)}, "train", 0)
-    buffer.complete()
-    assert [(one.mode, one.row["x"]) for one in buffer.drain()] == [("eval", 1.0), ("train", 2.0)]
-
-
-def test_texts_become_rows_of_a_table() -> None:
-    """B4: prompts, completions and ids beside each other, however many calls they came in."""
-    buffer = Buffer()
-    buffer.add(rl.samples(["p0", "p1"], ["c0", "c1"]), "train", 3)
-    for ident in ("0_0", "0_1"):
-        buffer.add({"trajectory_ids": (ident, None)}, "train", 3)
-    buffer.complete()
-    found = only(buffer)
-    assert found.row == {}
-    assert found.samples == [
-        {"prompt": "p0", "completion": "c0", "trajectory_id": "0_0"},
-        {"prompt": "p1", "completion": "c1", "trajectory_id": "0_1"},
-    ]
-
-
-def test_what_cannot_be_reduced_is_named_and_the_rest_is_kept() -> None:
-    """Nothing is dropped in silence."""
-    buffer = Buffer()
-    buffer.add({"bad": ([1, "a"], np.mean), "good": (1.0, None), "worse": (object(), None)}, "train", 0)
-    buffer.complete()
-    found = only(buffer)
-    assert found.row == {"good": 1.0} and set(found.troubles) == {"bad", "worse"}
-
-
-def test_a_value_on_a_device_is_not_waited_for() -> None:
-    """Its step comes when it has arrived; at the end it is given up, by name, and the rest of its step is kept."""
-    away = {7.0}
-    buffer = Buffer(lambda value: value in away)
-    buffer.add({"x": (7.0, None)}, "train", 0)
-    buffer.add({"x": (8.0, None)}, "train", 1)
-    buffer.complete()
-    assert only(buffer).step == 1
-    away.clear()
-    assert only(buffer).row == {"x": 7.0}
-    away.add(9.0)
-    buffer.add({"x": (9.0, None), "y": (1.0, None)}, "train", 2)
-    buffer.complete()
-    assert buffer.drain() == []
-    last = only(buffer, rest=True)
-    assert last.row == {"y": 1.0} and last.troubles == {"x": "it was still on a device"}
-
-
-def test_threads_may_add_at_once() -> None:
-    """Every value is counted."""
-    buffer = Buffer()
-
-    def add() -> None:
-        for _ in range(500):
-            buffer.add({"x": (1, np.sum)}, "train", 0)
-
-    threads = [threading.Thread(target=add) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    buffer.complete()
-    assert only(buffer).row == {"x": 2000}
-
-
-# -- the history -------------------------------------------------------------------------------------------------------
-
-
-def test_a_history_has_its_means() -> None:
-    """A1, A2: the arithmetic one, and the geometric one of perplexities."""
-    history = ValueHistory(lambda _: False)
-    for value in (10, np.float32(1000)):
-        history.append(value)
-    assert history.mean() == 505.0 and history.geometric_mean() == pytest.approx(100)
-    history.append(0.0)
-    assert history.values().tolist() == [10.0, 1000.0, 0.0] and history.geometric_mean() == 0.0
-
-
-def test_a_mean_costs_only_what_is_new() -> None:
-    """Asking after every value of a long run is no matter."""
-    history = ValueHistory(lambda _: False)
-    for number in range(20_000):
-        history.append(float(number))
-        assert history.mean() == number / 2
-
-
-def test_a_history_waits_for_a_device_only_when_asked() -> None:
-    """And then has the value in its place."""
-    away = [True]
-    history = ValueHistory(lambda value: away[0] and isinstance(value, np.ndarray))
-    history.append(np.array(2.0))
-    history.append(1.0)
-    assert len(history) == 2
-    assert history.values().tolist() == [2.0, 1.0]
-
-
-def test_what_is_no_number_is_no_history() -> None:
-    """It is said, and nothing is appended."""
-    history = ValueHistory(lambda _: False)
-    with pytest.raises(TypeError, match="is not a number"):
-        history.append("a")
-    assert len(history) == 0 and math.isnan(history.mean())

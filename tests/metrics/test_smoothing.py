@@ -42,7 +42,7 @@ def test_every_loss_is_smoothed_by_whatever_name() -> None:
 @pytest.mark.parametrize("weight", [-0.1, 1.0, 2.0])
 def test_a_weight_that_makes_no_sense_is_refused(weight: float) -> None:
     """At the door."""
-    with pytest.raises(ValueError, match="weight of the past"):
+    with pytest.raises(ValueError, match="smoothing weight"):
         Smoothing(weight)
 
 

@@ -1,20 +1,18 @@
-"""What is known about a metric by its name: its unit, which way is better, whether it is a loss, a count or a setting.
+"""What the name of a metric tells: its unit, which direction is better, and whether it is a loss, a count or a setting.
 
-The tables are data, and everybody who needs to know asks here. A name that is in none of them is a metric like any
-other. Names are judged once and remembered.
+The tables are data, for all parts of chiplog. A name in none of them is an ordinary metric.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import Any
 
-REMEMBERED = 10_000  # names
+CACHED = 10_000  # names
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 
-# The unit of a value by the end of its name; the first that fits.
+# The unit of a value by the end of its name; the first match counts.
 UNITS = (
     ("tokens_per_sec", "tokens/s"), ("samples_per_sec", "samples/s"), ("_per_sec", "1/s"), ("_sec", "s"), ("_ms", "ms"),
     ("_us", "µs"), ("_bytes", "B"), ("_mib", "MiB"), ("_gib", "GiB"), ("tflops", "TFLOP/s"), ("/power", "mW"),
@@ -28,7 +26,7 @@ UNITS = (
 LOWER_IS_BETTER = ("loss", "perplexity", "ppl", "error", "wer", "bits_per_byte", "bpb")
 HIGHER_IS_BETTER = ("acc", "accuracy", "reward", "f1", "bleu", "mfu", "tokens_per_sec", "goodput", "score", "win_rate")
 
-# By the last part of a name. Counters say where a run is: they have no curve to look at and no mean across ranks.
+# By the last part of a name. Counters tell where a run is: a curve or a mean across ranks would be useless.
 COUNTERS = frozenset((
     "step", "global_step", "iter", "iters", "iteration", "iterations", "epoch", "batch", "idx", "bidx",
 ))  # fmt: skip
@@ -42,18 +40,18 @@ STATISTICS = ("mean", "max", "min", "std")  # across ranks, of every metric: `tr
 _MORE_STATISTICS = ("count", "max_rank", "min_rank")
 
 _LOSS_GROUPS = frozenset(("loss", "losses"))  # `Loss/train`, `losses/ce`, `loss/policy`
-# Words that may stand behind it: `train_loss_step` (Lightning), `loss_eval`.
-_BEHIND_LOSS = frozenset(("step", "epoch", "train", "training", "val", "valid", "validation", "dev", "eval", "test"))
-# The last words of what people log in the group of the losses, but is none: `losses/clipfrac` (CleanRL).
+# Words that may follow it: `train_loss_step` (Lightning), `loss_eval`.
+_AFTER_LOSS = frozenset(("step", "epoch", "train", "training", "val", "valid", "validation", "dev", "eval", "test"))
+# The last words of names in the group of the losses that are not losses: `losses/clipfrac` (CleanRL).
 _BESIDE_LOSSES = frozenset(("scale", "weight", "coef", "ratio", "clipfrac", "frac", "fraction", "variance", "norm"))
-_NO_LOSSES = frozenset(("entropy", "policy_entropy", "approx_kl", "old_approx_kl"))
-# The losses of a policy swing around zero by design; one that does not fall is no bad news.
+_NOT_LOSSES = frozenset(("entropy", "policy_entropy", "approx_kl", "old_approx_kl"))
+# The losses of a policy swing around zero by design, and need not fall.
 _OF_POLICY = frozenset(("policy", "pg", "surrogate", "ent", "alpha"))
 
-# The one that people mean, where a run has several; then any other.
+# The main loss of a run with several: the first of these, then any other.
 MAIN_LOSSES = ("train/loss", "loss", "train_loss", "Loss/train", "loss/train", "eval/loss")
 
-# The names of quantities that others are worked out from or drawn over, the first that there is.
+# Common quantities by name; the first that exists counts.
 LOSS = ("train/loss", "loss")
 GRADIENT_NORM = ("train/grad_norm", "grad_norm", "train/norm", "norm")
 LEARNING_RATE = ("train/lr", "lr", "train/learning_rate", "learning_rate")
@@ -76,32 +74,32 @@ PROGRESS = {
 
 
 def unit(name: str) -> str:
-    """The unit of a metric, where its name says one."""
+    """The unit of a metric, if its name has one."""
     return next((sign for ending, sign in UNITS if name.endswith(ending)), "")
 
 
 def direction(name: str) -> str:
-    """`lower` or `higher`, whichever is better; empty where nobody can say."""
+    """`lower` or `higher`, whichever is better; empty if unknown."""
     lower, higher = is_loss(name) or _ends_in(name, LOWER_IS_BETTER), _ends_in(name, HIGHER_IS_BETTER)
     return "" if lower == higher else "lower" if lower else "higher"
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHED)
 def is_loss(name: str) -> bool:
     """Whether a metric is a loss: `train/loss`, `val_loss`, `Loss/train`, `losses/ce`; not `loss_scale` or `gloss`."""
     if is_statistic(name):
         return False
     *groups, leaf = name.lower().split("/")
-    if groups and leaf.startswith("dataloader_idx_"):  # Lightning's, where there are several
+    if groups and leaf.startswith("dataloader_idx_"):  # Lightning, with several loaders
         leaf = groups.pop()
     words = _words(leaf)
-    if len(words) > 1 and words[-1] in _BEHIND_LOSS:
+    if len(words) > 1 and words[-1] in _AFTER_LOSS:
         words.pop()
     return words[-1] == "loss" or (not _LOSS_GROUPS.isdisjoint(groups) and not _is_beside_losses(leaf))
 
 
 def should_fall(name: str) -> bool:
-    """Whether a metric is a loss whose course says how training goes, unlike that of a policy."""
+    """Whether a metric is a loss that should fall, unlike that of a policy."""
     words = _words(name.lower().replace("/", "_"))
     of_policy = not _OF_POLICY.isdisjoint(words) or ("entropy" in words and "cross" not in words)
     return is_loss(name) and not of_policy
@@ -113,12 +111,12 @@ def is_gradient_norm(name: str) -> bool:
 
 
 def is_watched(name: str) -> bool:
-    """Whether a value that is not finite, or far above its past, is worth an alert by default."""
+    """Whether a value that is not finite, or far above its past, raises an alert by default."""
     return is_loss(name) or is_gradient_norm(name)
 
 
 def is_counter(name: str) -> bool:
-    """Whether a metric only says where a run is: never plotted, never averaged."""
+    """Whether a metric only tells where a run is: never plotted, never averaged."""
     return name.rpartition("/")[2] in COUNTERS
 
 
@@ -129,14 +127,14 @@ def is_setting(name: str) -> bool:
 
 
 def is_statistic(name: str) -> bool:
-    """Whether a name is one that statistics across ranks have, or is about the ranks themselves."""
+    """Whether a name is that of a statistic across ranks, or of data about the ranks themselves."""
     _, slash, last = name.rpartition("/")
-    known = last in STATISTICS or last in _MORE_STATISTICS or (last[:1] == "p" and last[1:].isdecimal())
-    return bool(slash) and (known or name.startswith("ranks/"))
+    listed = last in STATISTICS or last in _MORE_STATISTICS or (last[:1] == "p" and last[1:].isdecimal())
+    return bool(slash) and (listed or name.startswith("ranks/"))
 
 
-def pick_loss(values: Mapping[str, Any]) -> int | float | None:
-    """The value that people call the loss, of a run's last values; None where it has none, or no number."""
+def pick_loss(values: Mapping[str, object]) -> int | float | None:
+    """The main loss among a run's last values; None if there is none, or it is not a number."""
     name = next((name for name in MAIN_LOSSES if name in values), None) or next(filter(is_loss, values), None)
     value = values[name] if name is not None else None
     return value if isinstance(value, (int, float)) else None
@@ -150,7 +148,7 @@ def progress_name(what: str, names: Collection[str]) -> str | None:
 def _is_beside_losses(leaf: str) -> bool:
     leaf = leaf.removesuffix("_avg")
     return (
-        leaf in _NO_LOSSES
+        leaf in _NOT_LOSSES
         or leaf in COUNTERS
         or leaf in SETTINGS
         or _words(leaf)[-1] in _BESIDE_LOSSES

@@ -1,18 +1,18 @@
-"""The figures of accelerators, under the document they are from.
+"""The figures of accelerators, by source document.
 
-Dense peaks in TFLOP/s by dtype, memory and link bandwidth in GB/s. Where a document prints a figure with sparsity only,
-half of it. `fp32` is that of the vector units, at AMD of the matrix units; links are both directions together: NVLink,
-Infinity Fabric, ICI or Ethernet, and PCIe where there is nothing better. GeForce cards are listed with accumulation in
-32 bits, which is what training in bf16 and fp16 uses, at half the advertised rate.
+Dense peaks in TFLOP/s by dtype, memory and link bandwidth in GB/s. If a document has a
+figure with sparsity only, it is halved. `fp32` is the rate of the vector units, for AMD of the matrix units. Links are
+both directions together: NVLink, Infinity Fabric, ICI or Ethernet, and PCIe if there is nothing faster. GeForce cards
+are listed with 32-bit accumulation, which training in bf16 and fp16 uses, at half the advertised rate.
 """
 
 from __future__ import annotations
 
-NO = None  # the device cannot, or nobody has published it
+NO = None  # not supported, or not published
 
-Known = float | None
+Figure = float | None
 # The names of a device divided by "|"; then fp32, tf32, bf16, fp16, fp8, fp4; memory, link.
-Row = tuple[str, Known, Known, Known, Known, Known, Known, Known, Known]
+Row = tuple[str, Figure, Figure, Figure, Figure, Figure, Figure, Figure, Figure]
 
 SHEETS: dict[str, tuple[Row, ...]] = {
     # -- NVIDIA Blackwell
@@ -28,11 +28,11 @@ SHEETS: dict[str, tuple[Row, ...]] = {
         ("B300", 75.0, 1125.0, 2250.0, 2250.0, 4500.0, 13500.0, 7700.0, 1800.0),
         ("GB300", 80.0, 1250.0, 2500.0, 2500.0, 5000.0, 15000.0, 8000.0, 1800.0),
     ),
-    # 1 PFLOP/s with sparsity; no other is published
+    # 1 PFLOP/s with sparsity; no other figure is published
     "NVIDIA DGX Spark page": (
         ("GB10", NO, NO, NO, NO, NO, 500.0, 273.0, NO),
     ),
-    # of the server card only fp32 is published; the same chip's others go with it
+    # only fp32 of the server card is published; the others are scaled from the same chip
     "NVIDIA RTX PRO Blackwell white paper": (
         ("RTX PRO 6000 Blackwell Workstation", 126.0, 251.9, 503.8, 503.8, 1007.6, 2015.2, 1792.0, 128.0),
         ("RTX PRO 6000 Blackwell Max Q", 110.0, 219.5, 438.9, 438.9, 877.9, 1755.7, 1792.0, 128.0),

@@ -1,4 +1,4 @@
-"""Goodput: how much of the time that a run took, over all its attempts, went into steps that counted."""
+"""Goodput: the share of a run's time, over all its attempts, that went into steps that counted."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# In the order they are shown. What is found by its own record or span is measured, the rest follows from it.
+# In display order. Kinds with a record or span of their own are measured; the rest follows from them.
 KINDS = ("step", "data", "lost", "compile", "eval", "checkpoint", "init", "idle", "down")
-SLOW_START = 3.0  # times the usual step: the first one compiled
+SLOW_START = 3.0  # times the usual step: the first step included compilation
 
 
 class AttemptTime(NamedTuple):
-    """One attempt, in seconds on one clock: its steps by their ends, and what else it was seen doing."""
+    """One attempt, in seconds on one clock: the ends of its steps, and its other activities."""
 
     start: float
     end: float
     ends: Floats
-    lengths: Floats  # of the steps, the wait for data included
+    lengths: Floats  # of the steps, including the wait for data
     waits: Floats  # for data, within them
-    counted: NDArray[np.bool_]  # false: a newer attempt did the step again
+    counted: NDArray[np.bool_]  # false: a newer attempt repeated the step
     others: Sequence[tuple[str, float, float]] = ()  # kind, start, end: compile, eval, checkpoint
 
 
 class Ledger(NamedTuple):
-    """Seconds by kind; they add up to `wall`, from the first start to the last end.
+    """Seconds by kind, which sum to `wall`, the time from the first start to the last end.
 
-    `step` is the useful time, `lost` that of steps that a newer attempt did again, `data` the wait for the loader,
-    `init` until the first step begins, `down` between attempts, `idle` what is left.
+    `step` is useful time, `lost` the time of steps that a newer attempt repeated, `data` the wait for the loader,
+    `init` the time before the first step, `down` the time between attempts, and `idle` the rest.
     """
 
     seconds: dict[str, float]
@@ -43,52 +43,52 @@ class Ledger(NamedTuple):
         return self.seconds["step"] / self.wall if self.wall > 0 else 0.0
 
 
-def ledger(lives: Sequence[AttemptTime]) -> Ledger:
-    """Where the time of a run went; attempts that overlap count as long as each of them lived."""
+def ledger(attempts: Sequence[AttemptTime]) -> Ledger:
+    """Where the time of a run went; attempts that overlap each count in full."""
     seconds = dict.fromkeys(KINDS, 0.0)
     ended = None
     wall = 0.0
-    for life in sorted(lives, key=lambda one: one.start):
-        if ended is not None and life.start > ended:
-            seconds["down"] += life.start - ended
-            wall += life.start - ended
-        ended = max(life.end, ended or life.end)
-        wall += life.end - life.start
-        for kind, spent in _spend(life).items():
+    for attempt in sorted(attempts, key=lambda one: one.start):
+        if ended is not None and attempt.start > ended:
+            seconds["down"] += attempt.start - ended
+            wall += attempt.start - ended
+        ended = max(attempt.end, ended or attempt.end)
+        wall += attempt.end - attempt.start
+        for kind, spent in _spend(attempt).items():
             seconds[kind] += spent
-    return Ledger(seconds, wall, len(lives))
+    return Ledger(seconds, wall, len(attempts))
 
 
-def _spend(life: AttemptTime) -> dict[str, float]:
+def _spend(attempt: AttemptTime) -> dict[str, float]:
     """The seconds of one attempt by kind."""
     spent = dict.fromkeys(KINDS, 0.0)
-    total = life.end - life.start
-    starts = life.ends - life.lengths
-    for kind, start, end in _apart(life.others, life.start, life.end):
+    total = attempt.end - attempt.start
+    starts = attempt.ends - attempt.lengths
+    for kind, start, end in _apart(attempt.others, attempt.start, attempt.end):
         spent[kind] += end - start
-    inside = _covered(life.others, starts, life.ends)  # of each step, by other kinds
-    lengths = np.maximum(life.lengths - inside, 0.0)
-    waits = np.minimum(life.waits, lengths)
+    inside = _covered(attempt.others, starts, attempt.ends)  # of each step, by other kinds
+    lengths = np.maximum(attempt.lengths - inside, 0.0)
+    waits = np.minimum(attempt.waits, lengths)
     work = lengths - waits
     if len(work):
         if not spent["compile"] and len(work) > 3 and work[0] > SLOW_START * (usual := float(np.median(work[1:]))):
             spent["compile"] = float(work[0]) - usual
             work = np.concatenate([[usual], work[1:]])
-        spent["step"] = float(work[life.counted].sum())
-        spent["lost"] = float((work + waits)[~life.counted].sum())
-        spent["data"] = float(waits[life.counted].sum())
+        spent["step"] = float(work[attempt.counted].sum())
+        spent["lost"] = float((work + waits)[~attempt.counted].sum())
+        spent["data"] = float(waits[attempt.counted].sum())
         first = float(starts[0])
-        spent["init"] = max(0.0, first - life.start - _total(life.others, life.start, first))
+        spent["init"] = max(0.0, first - attempt.start - _total(attempt.others, attempt.start, first))
     spent["idle"] = max(0.0, total - sum(spent.values()))
     return spent
 
 
 def _apart(spans: Sequence[tuple[str, float, float]], start: float, end: float) -> list[tuple[str, float, float]]:
-    """Spans within bounds, by their start; where two overlap the later one is cut: time is spent once."""
+    """Spans within bounds, sorted by start; if two overlap, the later one is cut, so that no time counts twice."""
     kept: list[tuple[str, float, float]] = []
     at = start
-    for kind, begun, ended in sorted(spans, key=lambda span: span[1]):
-        first, last = max(begun, at), min(ended, end)
+    for kind, span_start, span_end in sorted(spans, key=lambda span: span[1]):
+        first, last = max(span_start, at), min(span_end, end)
         if last > first:
             kept.append((kind, first, last))
             at = last
@@ -100,7 +100,7 @@ def _total(spans: Sequence[tuple[str, float, float]], start: float, end: float) 
 
 
 def _covered(spans: Sequence[tuple[str, float, float]], starts: Floats, ends: Floats) -> Floats:
-    """How much of each step lies within a span."""
+    """How much of each step is inside a span."""
     covered = np.zeros(len(starts))
     for _, first, last in _apart(spans, -np.inf, np.inf):
         low, high = np.searchsorted(ends, first, "right"), np.searchsorted(starts, last, "left")

@@ -1,6 +1,6 @@
-"""What accelerators can do at best: dense peaks by dtype, memory and link bandwidth, by the name of the device.
+"""The peaks of accelerators by device name: dense peaks by dtype, memory and link bandwidth.
 
-Never a figure with sparsity, and never a guess: a product that is not in the table has no peak.
+Never a figure with sparsity, and never a guess: a product that is not in the table has none.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,7 @@ _SPELLINGS = {
 
 
 class Accelerator(msgspec.Struct, frozen=True):
-    """One device as a framework counts them. None: the device cannot, or nobody has published it."""
+    """One device, as frameworks count them. None: not supported, or not published."""
 
     name: str
     fp32: float | None = None  # peaks in TFLOP/s
@@ -37,42 +36,41 @@ class Accelerator(msgspec.Struct, frozen=True):
     fp8: float | None = None
     fp4: float | None = None
     memory_bandwidth: float | None = None  # bytes/s
-    link_bandwidth: float | None = None  # bytes/s to other accelerators, both directions together, as vendors say it
+    link_bandwidth: float | None = None  # bytes/s to other accelerators, both directions together, as vendors state it
     source: str = ""  # the document these figures are from
 
     @property
     def peaks(self) -> dict[str, float]:
-        """TFLOP/s by dtype, those that are known."""
+        """The known peaks in TFLOP/s by dtype."""
         return {dtype: value for dtype in DTYPES if (value := getattr(self, dtype)) is not None}
 
-    def peak(self, dtype: Any = "bf16") -> float | None:
+    def peak(self, dtype: object = "bf16") -> float | None:
         """TFLOP/s in a dtype: `bf16`, `bfloat16`, `torch.bfloat16`, `jnp.float8_e4m3fn`, ..."""
         short = dtype_name(dtype)
         return self.peaks.get(short) if short else None
 
 
-def lookup(name: str, override: Accelerator | Mapping[str, Any] | None = None) -> Accelerator | None:
-    """The accelerator of a device's name, by the most specific entry; None when there is none, or two as good.
+def lookup(name: str, override: Accelerator | Mapping[str, float | str | None] | None = None) -> Accelerator | None:
+    """The accelerator with a device's name, by the most specific entry; None if there is none, or no single best one.
 
-    `override` goes over the table, or stands for a device that is not in it:
-    `lookup("NVIDIA X900", {"bf16": 3000.0})`.
+    `override` overrides the table, or describes a device that is not in it: `lookup("NVIDIA X900", {"bf16": 3000.0})`.
     """
-    found = _find(str(name))
-    if override is None:
-        return found
     if isinstance(override, Accelerator):
         return override
-    return msgspec.structs.replace(found or Accelerator(str(name)), **override)
+    accelerator = _find(str(name))
+    if override is None:
+        return accelerator
+    return msgspec.structs.replace(accelerator or Accelerator(str(name)), **override)
 
 
-def peak(name: str, dtype: Any = "bf16") -> float | None:
-    """The dense peak of a device in TFLOP/s; None when it is not known."""
-    found = lookup(name)
-    return None if found is None else found.peak(dtype)
+def peak(name: str, dtype: object = "bf16") -> float | None:
+    """The dense peak of a device in TFLOP/s; None if it is not known."""
+    accelerator = lookup(name)
+    return None if accelerator is None else accelerator.peak(dtype)
 
 
-def dtype_name(dtype: Any) -> str | None:
-    """How the table spells a dtype of any library: `bf16`; None for one that it does not have."""
+def dtype_name(dtype: object) -> str | None:
+    """The table's name for a dtype of any library, such as `bf16`; None if it has none."""
     text = str(getattr(dtype, "__name__", dtype)).lower().rpartition(".")[2].strip("'<>")
     if text.startswith(("float8", "fp8", "f8", "e4m3", "e5m2")):
         return "fp8"
@@ -82,14 +80,14 @@ def dtype_name(dtype: Any) -> str | None:
     return text if text in DTYPES else None
 
 
-# Words that make another product of what stands before them, unless the entry has them too.
+# Words that denote a different product, unless the entry has them too.
 _VARIANTS = frozenset(("d", "laptop", "lite", "max", "mig", "mobile", "nvl", "sff", "super", "ti"))
 
 
 @cache
 def _entries() -> list[tuple[frozenset[str], Accelerator]]:
-    """The words of every name in the table, with what it stands for."""
-    found = []
+    """The words of every name in the table, with its accelerator."""
+    entries = []
     for source, rows in SHEETS.items():
         for names, *peaks, memory, link in rows:
             alternatives = names.split(" | ")
@@ -100,8 +98,8 @@ def _entries() -> list[tuple[frozenset[str], Accelerator]]:
                 link_bandwidth=link and link * 1e9,
                 source=source,
             )
-            found += [(_words(name), accelerator) for name in alternatives]
-    return found
+            entries += [(_words(name), accelerator) for name in alternatives]
+    return entries
 
 
 @cache

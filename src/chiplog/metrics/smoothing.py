@@ -12,22 +12,22 @@ SMOOTHED_FROM = 20  # points of a curve; fewer are drawn as they are
 
 
 class Averages:
-    """An exponential moving average for each name. `weight` is the share of the past (0: none, 0.99: much).
+    """An exponential moving average per name. `weight` is the share of the past (0: none, 0.99: much).
 
-    Unbiased, the weights of what has been seen add up to one from the first value on; otherwise the first value counts
-    for all that was before it. A value that is not finite changes nothing, and is counted in `nonfinite`.
+    If `unbiased`, the weights sum to one from the first value on; otherwise the first value also stands for everything
+    before it. A value that is not finite is ignored, and counted in `nonfinite`.
     """
 
     def __init__(self, weight: float, *, unbiased: bool = True) -> None:
         if not 0 <= weight < 1:
-            raise ValueError(f"the weight of the past is at least 0 and below 1, not {weight}")
+            raise ValueError(f"the smoothing weight must be at least 0 and below 1, not {weight}")
         self.weight = weight
         self.nonfinite = 0
         self._unbiased = unbiased
         self._sums: dict[str, tuple[float, float]] = {}  # weighted sum, sum of weights
 
     def add(self, name: str, value: float) -> float | None:
-        """The average with this value; None when there has been none that is finite."""
+        """The average including this value; None if no value was finite yet."""
         if value - value != 0:
             self.nonfinite += 1
             return self.get(name)
@@ -42,11 +42,12 @@ class Averages:
         return total / weights
 
     def get(self, name: str) -> float | None:
+        """The average so far, if any."""
         total, weights = self._sums.get(name, (0.0, 0.0))
         return total / weights if weights else None
 
     def state(self) -> dict[str, Plain]:
-        """What a checkpoint keeps."""
+        """The state to save in a checkpoint."""
         return {"nonfinite": self.nonfinite, "sums": {name: list(sums) for name, sums in self._sums.items()}}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
@@ -55,9 +56,9 @@ class Averages:
 
 
 def exponential_mean(values: Iterable[float], weight: float) -> list[float]:
-    """The same of a whole curve: the unbiased average after each value, NaN where a value is not finite."""
+    """The unbiased averages of a whole curve, one per value; NaN where a value is not finite."""
     averages: list[float] = []
-    total = share = 0.0
+    total = share = 0.0  # normalised, so that no sum overflows
     for value in values:
         if value - value == 0:
             total = weight * total + (1 - weight) * value
@@ -69,7 +70,7 @@ def exponential_mean(values: Iterable[float], weight: float) -> list[float]:
 
 
 class Smoothing:
-    """A stage: the average of each loss, beside it."""
+    """A stage that adds the average of each loss to the row."""
 
     def __init__(self, weight: float, wanted: Callable[[str], bool] = is_loss) -> None:
         self._averages = Averages(weight)
@@ -87,7 +88,7 @@ class Smoothing:
         return {**row, **added} if added else row
 
     def state(self) -> dict[str, Plain]:
-        """What a checkpoint keeps."""
+        """The state to save in a checkpoint."""
         return self._averages.state()
 
     def restore(self, state: Mapping[str, Plain]) -> None:

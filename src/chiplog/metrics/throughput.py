@@ -1,4 +1,4 @@
-"""How fast a training goes: the time of each step, and what is known about it, become a row (docs/throughput.md)."""
+"""Throughput: turns the time of each step, and what is known about it, into a row (docs/throughput.md)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from math import exp, inf
 from chiplog.core.records import Number, Plain, Row
 from chiplog.metrics.flops import Flops, mfu
 
-AT_ONCE = 64  # rows that are summed up together
-RECENT = 64  # steps over which the speed is taken that the time left is worked out with
+AT_ONCE = 64  # rows that are summed together
+RECENT = 64  # steps whose speed determines the ETA
 
 
 class Meter:
-    """Measures steps. `tokens` and `samples` are of all `devices` together; what is not known is not in the row.
+    """Measures steps. `tokens` and `samples` are the totals of all `devices`; a row has only what is known.
 
-    With `log_every` above 1 the first step and every step that it divides make a row, which then holds for each value
-    `name` (this step), `name/mean`, `name/min`, `name/max` over the steps since the last row, `name/nonfinite` where
-    some were no numbers, and how many steps that were. A step with a value that is not finite makes a row at once.
+    With `log_every` above 1, only the first step and every step that is divisible by it make a row, which then has for
+    each value `name` (this step), `name/mean`, `name/min`, `name/max` over the steps since the last row,
+    `name/nonfinite` if some were not finite, and the number of steps. A step with a value that is not finite makes a
+    row at once.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Meter:
         self._first = True
 
     def plan(self, *, total: int | None, done: int) -> None:
-        """How many steps there will be, and how many there were before; steps that are counted anew come on top."""
+        """Set how many steps there will be, and how many are done; steps that are repeated come on top."""
         self.steps = max(self.steps, done)
         if total is not None and not self._total_given:
             self.total_steps = self.steps + total - done
@@ -67,7 +68,7 @@ class Meter:
         tokens: int | None = None,
         samples: int | None = None,
     ) -> Row | None:
-        """The row of a step that took so many seconds; None when it is one of those between two rows."""
+        """The row of a step that took so many seconds; None for a step between two rows."""
         self.steps += 1
         if tokens is not None:
             self.tokens += tokens
@@ -83,20 +84,20 @@ class Meter:
         return row | self._facts(metrics, took, tokens) | self._device()
 
     def rest(self) -> Row | None:
-        """The row of the steps since the last one, if there are any; for the end."""
+        """The row of the steps since the last row, if any; for the end of the run."""
         if not self._between.count:
             return None
         return self._between.latest | self._between.take() | self._facts(self._between.latest, None, None)
 
     def state(self) -> dict[str, Plain]:
-        """What a checkpoint keeps."""
+        """The state to save in a checkpoint."""
         return {"steps": self.steps, "tokens": self.tokens, "samples": self.samples}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         self.steps, self.tokens, self.samples = (int(state.get(name, 0)) for name in ("steps", "tokens", "samples"))
 
     def _speed(self, took: float, waited: float | None, tokens: int | None, samples: int | None) -> Row:
-        """What has a mean, a smallest and a largest value worth knowing."""
+        """The values that have a useful mean, minimum and maximum."""
         self._pace.append((took, tokens or 0))
         row: Row = {"train/step_time_sec": took}
         if waited is not None:
@@ -119,7 +120,7 @@ class Meter:
                 row["train/hfu"] = share * self._hardware / flops
 
     def _facts(self, metrics: Row, took: float | None, tokens: int | None) -> Row:
-        """What is worth knowing of this step only: where the run is, and how long it will take."""
+        """The values of this step alone: where the run is, and how long it will take."""
         row: Row = {}
         if tokens is not None:
             row["train/tokens"] = tokens
@@ -146,16 +147,16 @@ class Meter:
 
 
 class Between:
-    """Mean, smallest and largest of the values of several steps; those that are not finite are counted beside them."""
+    """Mean, minimum and maximum of the values of several steps; values that are not finite are counted separately."""
 
     def __init__(self) -> None:
         self.count = 0
         self.latest: Row = {}
-        self._rows: list[Row] = []  # not summed up yet: many at once are cheaper
+        self._rows: list[Row] = []  # not summed yet: many at once are cheaper
         self._seen: dict[str, tuple[int, Number, Number, Number, int]] = {}  # how many, sum, least, most, not finite
 
     def add(self, row: Row) -> bool:
-        """Take one step's row along; False when a value in it is not finite."""
+        """Add the row of one step; False if a value in it is not finite."""
         self.count += 1
         self.latest = row
         rows = self._rows
@@ -165,7 +166,7 @@ class Between:
         return _all_finite(row.values())
 
     def take(self) -> Row:
-        """The statistics since the last call, `name/mean` and so on; nothing when there was only one step."""
+        """The statistics since the last call, `name/mean` and so on; empty if there was only one step."""
         row: Row = {}
         if self.count > 1:
             row["train/interval_steps"] = self.count
@@ -190,22 +191,22 @@ class Between:
 
 
 def rate(amount: float, seconds: float) -> float:
-    """So much a second; 0 for no time at all."""
+    """The amount per second; 0 if no time has passed."""
     return amount / seconds if seconds > 0 else 0.0
 
 
 def time_left(left: float, done: float, seconds: float) -> float | None:
-    """The seconds that what is left will take, if `done` took `seconds`; None when nothing is done yet."""
+    """The seconds that the rest will take, if `done` took `seconds`; None if nothing is done yet."""
     return max(left, 0) * seconds / done if done > 0 else None
 
 
 def perplexity(loss: float) -> float:
-    """e to the loss, which is in nats a token; infinite where no double is large enough."""
+    """exp(loss), with the loss in nats per token; infinite if no double is large enough."""
     return exp(loss) if loss < 709 else loss if loss != loss else inf
 
 
 def _all_finite(values: Collection[Number]) -> bool:
-    """Whether none is NaN or infinite; by their sum, and one by one only where that says no."""
+    """Whether all values are finite; checks their sum first, and each value only if that is not finite."""
     try:
         total = sum(values)
         if total - total == 0:

@@ -1,7 +1,7 @@
-"""The arithmetic of the spans of one step: where its time went. Times are integers, nanoseconds; results seconds.
+"""The arithmetic of the spans of one step: where its time went. Times are integer nanoseconds, results are seconds.
 
-Spans here are anything with the attributes of `Timed`. A span's own time is its duration without what its children on
-the same timeline cover; those on other timelines run beside it.
+A span is anything with the attributes of `Timed`. Its own time is its duration minus the time covered by its children
+on the same timeline; children on other timelines run concurrently.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from chiplog.core.records import Row
+from chiplog.core.records import Plain, Row
 
-Interval = tuple[int, int]  # begin, end
+Interval = tuple[int, int]  # start, end
 
 
 class Timed(Protocol):
-    """What is asked of a span."""
+    """The attributes of a span."""
 
     @property
-    def key(self) -> Hashable: ...  # tells it from all others
+    def key(self) -> Hashable: ...  # unique
     @property
     def parent_key(self) -> Hashable: ...
     @property
@@ -40,7 +40,7 @@ class Timed(Protocol):
 
 
 class Aggregate(msgspec.Struct, frozen=True):
-    """The spans of one name, of one kind of timeline, and of one step where they are told apart by step. Seconds."""
+    """The spans of one name and kind of timeline, over all steps or of one, in seconds."""
 
     step: int | float | None
     name: str
@@ -54,7 +54,7 @@ class Aggregate(msgspec.Struct, frozen=True):
 
 
 def aggregate(spans: Iterable[Timed]) -> list[Aggregate]:
-    """One row for each name and kind of timeline, over all steps, in the order in which they first began."""
+    """One row per name and kind of timeline, over all steps, in order of first start."""
     listed = list(spans)
     own = own_times(listed)
     groups: dict[tuple[str, str], list[Timed]] = defaultdict(list)
@@ -77,7 +77,7 @@ def aggregate(spans: Iterable[Timed]) -> list[Aggregate]:
 
 
 def own_times(spans: Iterable[Timed]) -> dict[Hashable, int]:
-    """Nanoseconds of each span, by key, that none of its children on the same timeline covers."""
+    """The nanoseconds of each span, by key, that no child on the same timeline covers."""
     listed = list(spans)
     timelines = {span.key: span.timeline for span in listed}
     inside: dict[Hashable, list[Interval]] = defaultdict(list)
@@ -95,44 +95,44 @@ def own_times(spans: Iterable[Timed]) -> dict[Hashable, int]:
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same time as few intervals that do not touch, in order."""
+    """The same time as disjoint intervals, in order."""
     merged: list[Interval] = []
-    for begin, end in sorted(intervals):
-        if merged and begin <= merged[-1][1]:
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
             if end > merged[-1][1]:
                 merged[-1] = merged[-1][0], end
         else:
-            merged.append((begin, end))
+            merged.append((start, end))
     return merged
 
 
 def common(first: Sequence[Interval], second: Sequence[Interval]) -> list[Interval]:
-    """The time that is in both of two unions."""
-    found: list[Interval] = []
+    """The time that two unions have in common."""
+    shared: list[Interval] = []
     at = other = 0
     while at < len(first) and other < len(second):
-        begin = max(first[at][0], second[other][0])
+        start = max(first[at][0], second[other][0])
         end = min(first[at][1], second[other][1])
-        if begin < end:
-            found.append((begin, end))
+        if start < end:
+            shared.append((start, end))
         if first[at][1] < second[other][1]:
             at += 1
         else:
             other += 1
-    return found
+    return shared
 
 
 def gaps(intervals: Sequence[Interval]) -> list[Interval]:
-    """What lies between the intervals of a union."""
+    """The intervals between those of a union."""
     return [(one[1], two[0]) for one, two in pairwise(intervals)]
 
 
 def length(intervals: Iterable[Interval]) -> int:
-    return sum(end - begin for begin, end in intervals)
+    return sum(end - start for start, end in intervals)
 
 
 def quantile(ordered: Sequence[int], share: float) -> float:
-    """Of sorted numbers, between the two nearest ones, as numpy's default does."""
+    """A quantile of sorted numbers, interpolated like numpy's default."""
     place = (len(ordered) - 1) * share
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
@@ -140,34 +140,34 @@ def quantile(ordered: Sequence[int], share: float) -> float:
 
 
 def busy(spans: Iterable[Timed], kinds: Sequence[str]) -> list[Interval]:
-    """When anything at all ran on timelines of these kinds."""
+    """When anything ran on timelines of these kinds."""
     return union((span.start, span.start + span.duration) for span in spans if span.kind in kinds)
 
 
 def idle(spans: Iterable[Timed]) -> dict[Hashable, float]:
-    """Seconds between the spans of each timeline, from the first begin to the last end."""
+    """Seconds between the spans of each timeline, from the first start to the last end."""
     lanes: dict[Hashable, list[Interval]] = defaultdict(list)
     for span in spans:
         lanes[span.timeline].append((span.start, span.start + span.duration))
-    return {lane: length(gaps(union(found))) / 1e9 for lane, found in lanes.items()}
+    return {lane: length(gaps(union(intervals))) / 1e9 for lane, intervals in lanes.items()}
 
 
 def overlap(spans: Iterable[Timed]) -> float:
-    """Seconds in which a host and a device were both at work."""
+    """Seconds in which host and device were both busy."""
     listed = list(spans)
     return length(common(busy(listed, ("", "task")), busy(listed, ("device",)))) / 1e9
 
 
-def wait(spans: Iterable[Timed], begun: Mapping[Hashable, int]) -> float:
-    """Seconds that work had been given to devices before they took it up; `begun` has the hosts' spans' begins."""
+def wait(spans: Iterable[Timed], starts: Mapping[Hashable, int]) -> float:
+    """Seconds between the launch of work and its start on a device; `starts` are the starts of the hosts' spans."""
     waited = (
-        span.start - begun[span.parent_key] for span in spans if span.kind == "device" and span.parent_key in begun
+        span.start - starts[span.parent_key] for span in spans if span.kind == "device" and span.parent_key in starts
     )
     return sum(waited) / 1e9
 
 
 class _StepRow(NamedTuple):
-    """A span of a batch, as `Timed`."""
+    """A span of a batch as `Timed`."""
 
     key: int
     parent_key: int
@@ -180,20 +180,20 @@ class _StepRow(NamedTuple):
 
 
 class StepTimes:
-    """Rows of metrics from batches of spans: for every step, when two later ones have begun, where its time went.
+    """Turns batches of spans into rows of metrics: where the time of each step went, once two later steps have started.
 
     `perf/<name>/total_sec` and `/self_sec` of hosts, `/device_sec` of devices; `/count`, `/p50_sec` and `/p95_sec`
-    where there were several; `perf/wait_sec`, `perf/overlap_sec`, and `perf/idle_sec` of devices.
+    if there were several; `perf/wait_sec`, `perf/overlap_sec`, and `perf/idle_sec` of devices.
     """
 
-    LAG = 2  # steps: device spans come late
+    LAG = 2  # steps: device spans arrive late
 
     def __init__(self) -> None:
         self._open: dict[int | float, list[_StepRow]] = {}
         self._newest: int | float | None = None
 
-    def feed(self, batch: Mapping[str, Any]) -> Iterator[tuple[int | float, Row]]:
-        """Take the fields of a `Spans` record; give (step, row) for every step that is over."""
+    def feed(self, batch: Mapping[str, Plain]) -> Iterator[tuple[int | float, Row]]:
+        """Add the fields of a `Spans` record; yields (step, row) for every step that is over."""
         for row in _rows(batch):
             if row.step is None or row.step - row.step != 0:
                 continue
@@ -205,13 +205,13 @@ class StepTimes:
                 yield step, times(self._open.pop(step))
 
     def rest(self) -> Iterator[tuple[int | float, Row]]:
-        """What is left when the run ends."""
+        """The remaining steps, at the end of a run."""
         for step in sorted(self._open):
             yield step, times(self._open.pop(step))
 
 
 def times(spans: Sequence[Timed]) -> Row:
-    """The row of metrics of one step's spans; see `StepTimes`."""
+    """The row of metrics from the spans of one step; see `StepTimes`."""
     row: Row = {}
     for one in aggregate(spans):
         if one.kind == "device":
@@ -230,7 +230,7 @@ def times(spans: Sequence[Timed]) -> Row:
     return row
 
 
-def _rows(batch: Mapping[str, Any]) -> Iterator[_StepRow]:
+def _rows(batch: Mapping[str, Plain]) -> Iterator[_StepRow]:
     names, lanes, kinds = batch["names"], batch["threads"], batch["kinds"]
     columns = (batch[column] for column in ("name", "thread", "id", "parent", "start", "duration", "step"))
     for name, lane, number, parent, start, duration, step in zip(*columns, strict=True):

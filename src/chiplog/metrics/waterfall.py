@@ -1,4 +1,4 @@
-"""The waterfall of a step: from what the hardware would need to what the step takes, and what lies between."""
+"""The waterfall of a step: from the time that the hardware needs to the time that the step takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MEASURED, MODELLED, REST = "measured", "modelled", "the rest"
 
 
 class Share(NamedTuple):
-    """Some seconds of a step, and how they are known."""
+    """A part of a step in seconds, and whether it is measured or modelled."""
 
     name: str
     seconds: float
@@ -24,16 +24,15 @@ def waterfall(
     data: float | None = None,
     host: float | None = None,
 ) -> list[Share]:
-    """The parts of a step of `step` seconds; they add up to it.
+    """The parts of a step of `step` seconds, which sum to it.
 
     `compute`: its operations at the hardware's peak (modelled: MFU times the step). `memory`: its bytes at the peak
     bandwidth (modelled); what exceeds the compute is memory-bound. `communication`: exposed, not hidden behind compute
-    (measured). `data`: the wait for the loader (measured). `host`: the device idle for want of work (measured). A part
-    that is not known is left out, and is in the rest. What is measured is believed first; where a model says more than
-    the time that is left, it is cut to that.
+    (measured). `data`: the wait for the loader (measured). `host`: the device waits for work (measured). An unknown
+    part is left out, and is part of the rest. Measured parts take precedence; a modelled part is cut to what is left.
     """
     left = max(step, 0.0)
-    found: dict[str, Share] = {}
+    parts: dict[str, Share] = {}
     for name, seconds, source in (
         ("data wait", data, MEASURED),
         ("exposed communication", communication, MEASURED),
@@ -43,10 +42,10 @@ def waterfall(
     ):
         if seconds is not None and seconds - seconds == 0:
             taken = min(max(seconds, 0.0), left)
-            found[name] = Share(name, taken, source)
+            parts[name] = Share(name, taken, source)
             left -= taken
-    found["everything else"] = Share("everything else", left, REST)
-    return [found[name] for name in ORDER if name in found]
+    parts["everything else"] = Share("everything else", left, REST)
+    return [parts[name] for name in ORDER if name in parts]
 
 
 ORDER = (

@@ -26,11 +26,11 @@ def coloured(text: str) -> str:
     out: list[str] = []
     done = 0
     painted = False
-    for found in _ESCAPE.finditer(text):
-        out.append(clean(text[done : found.start()].expandtabs(8)))
-        if _COLOUR.fullmatch(found[0]):
-            out.append(found[0])
+    for escape in _ESCAPE.finditer(text):
+        out.append(clean(text[done : escape.start()].expandtabs(8)))
+        if _COLOUR.fullmatch(escape[0]):
+            out.append(escape[0])
             painted = True
-        done = found.end()
+        done = escape.end()
     out.append(clean(text[done:].expandtabs(8)))
     return "".join(out) + RESET * painted

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chiplog.metrics.catalog import STATISTICS, is_counter, is_statistic
 
-ABOUT_RANKS = "ranks"  # the group of what is known about the ranks themselves
+ABOUT_RANKS = "ranks"  # the group of data about the ranks themselves
 
 
 class Family(NamedTuple):
@@ -18,7 +18,7 @@ class Family(NamedTuple):
 
     @property
     def curves(self) -> dict[str, str]:
-        """The statistics that have a curve to look at: not of how many ranks they are, nor which rank it was."""
+        """The statistics that are worth a curve: not the number of ranks, nor which rank it was."""
         return {statistic: name for statistic, name in self.statistics.items() if statistic in STATISTICS}
 
     @property
@@ -43,22 +43,22 @@ def families(names: Iterable[str]) -> list[Family]:
     A metric that the main rank did not log may appear only through its statistics. A single statistic without its
     metric counts as a metric.
     """
-    known = dict.fromkeys(names)
-    found: dict[str, Family] = {}
-    for name in known:
-        base = _base(name, known)
-        family = found.setdefault(base, Family(base, {}))
+    unique = dict.fromkeys(names)
+    by_name: dict[str, Family] = {}
+    for name in unique:
+        base = _base(name, unique)
+        family = by_name.setdefault(base, Family(base, {}))
         if base != name:
             family.statistics[name.removeprefix(f"{base}/")] = name
-    return list(found.values())
+    return list(by_name.values())
 
 
 def grouped(names: Iterable[str]) -> dict[str, list[Family]]:
     """The families of names by group, both in order of first appearance."""
-    known = dict.fromkeys(names)
+    unique = dict.fromkeys(names)
     groups: dict[str, list[Family]] = {}
-    for family in families(known):
-        there = [name for name in (family.name, *family.statistics.values()) if name in known]
+    for family in families(unique):
+        there = [name for name in (family.name, *family.statistics.values()) if name in unique]
         rest = {statistic: name for statistic, name in family.statistics.items() if name != there[0]}
         groups.setdefault(family.group, []).append(Family(there[0], rest))
     return groups
@@ -81,11 +81,11 @@ def filename(name: str, taken: Iterable[str] = ()) -> str:
     return free
 
 
-def _base(name: str, known: Collection[str]) -> str:
+def _base(name: str, names: Collection[str]) -> str:
     """The metric that a name is a statistic of, or the name itself; statistics may have statistics."""
     base = name.rpartition("/")[0]
     if not base or not is_statistic(name):
         return name
-    if base in known:
-        return _base(base, known)
-    return base if all(f"{base}/{statistic}" in known for statistic in STATISTICS) else name
+    if base in names:
+        return _base(base, names)
+    return base if all(f"{base}/{statistic}" in names for statistic in STATISTICS) else name

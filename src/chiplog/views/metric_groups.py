@@ -42,15 +42,15 @@ def recorded(stored: Stored, contents: Contents) -> Recorded:
     for event in contents.events:
         if event.name not in routers:
             (noted if event.name in NOTES else events).update(name for name, _ in points(event))
-    found = Recorded([], [])
+    result = Recorded([], [])
     for family in families(stored.names()):
         name = family.name
-        told = noted[name] + events[name]
-        if not told or len(stored.series(name)) > told:
-            (found.beside if family.group in UNLOGGED else found.logged).append(family)
+        in_events = noted[name] + events[name]
+        if not in_events or len(stored.series(name)) > in_events:
+            (result.beside if family.group in UNLOGGED else result.logged).append(family)
         elif not noted[name]:
-            found.beside.append(family)
-    return found
+            result.beside.append(family)
+    return result
 
 
 def curves_of(stored: Stored, contents: Contents) -> list[Family]:

@@ -1,7 +1,7 @@
-"""A stored run as its calls were made: which names one call had, and where steps begin again.
+"""A stored run in the order of its calls: which names each call had, and where steps start again.
 
-Steps that begin again with each epoch would lie over each other. Here they go on: the second epoch's first value stands
-behind the first epoch's last, in datasets, pictures and text plots. Datasets keep the steps as they were given.
+Steps that start again with each epoch would overlap. Here they continue: in datasets, pictures and text plots, the
+first value of the second epoch follows the last one of the first. Datasets keep the steps as they were logged.
 """
 
 from __future__ import annotations
@@ -21,51 +21,52 @@ from chiplog.views.metric_families import group_of
 
 
 class ByCall(Stored):
-    """A stored run whose series go on where steps begin again."""
+    """A stored run whose series continue where steps start again."""
 
     @cached_property
     def calls(self) -> CallOrder:
-        found = CallOrder()
+        order = CallOrder()
         for record in self.records():
-            found.add(record)
-        return found
+            order.add(record)
+        return order
 
     def series(self, name: str, *, rank: int | None = None, attempt: int | None = None) -> Series:
-        found = super().series(name, rank=rank, attempt=attempt)
-        if not self.calls.begins_again or not len(found):
-            return found
+        series = super().series(name, rank=rank, attempt=attempt)
+        if not self.calls.starts_again or not len(series):
+            return series
         places = self.calls.places
-        steps = [places.get(seq, step) for seq, step in zip(found.seqs.tolist(), found.steps.tolist(), strict=True)]
-        return found.moved(np.array(steps))
+        steps = [places.get(seq, step) for seq, step in zip(series.seqs.tolist(), series.steps.tolist(), strict=True)]
+        return series.moved(np.array(steps))
 
     def contents(self, *kinds: str) -> Contents:
         contents = super().contents(*kinds)
-        if self.calls.begins_again:
+        if self.calls.starts_again:
             for frames in contents.matrices.values():
                 frames[:] = [one._replace(step=self.calls.places.get(one.seq, one.step)) for one in frames]
         return contents
 
     def steps_at(self, places: Steps) -> Steps:
-        """The steps as they were given, of the places where they stand."""
-        given = self.calls.given
-        return np.array([given.get(place, place) for place in places.tolist()]) if self.calls.begins_again else places
+        """The steps as they were logged, by place."""
+        logged = self.calls.logged
+        return np.array([logged.get(place, place) for place in places.tolist()]) if self.calls.starts_again else places
 
 
 class CallOrder:
-    """What is known of the calls that a run's records are of."""
+    """The calls that wrote the records of a run."""
 
     def __init__(self) -> None:
-        self.begins_again = False
+        self.starts_again = False
         self.places: dict[int, int | float] = {}  # by seq
-        self.given: dict[int | float, int | float] = {}  # the steps, by place
+        self.logged: dict[int | float, int | float] = {}  # steps, by place
         self.apart: set[str] = set()  # names without a group that were logged in a call without any group
-        self._open: dict[int | float, list[set[str]]] = {}  # names that are still to come, by step
+        self._open: dict[int | float, list[set[str]]] = {}  # names that are still expected, by step
         self._last: dict[str, int | float] = {}  # step of each name
         self._newest: dict[int | float, int | float] = {}  # the place of each step
         self._ahead: int | float = 0  # how far places are ahead of steps
         self._top: int | float = -1
 
     def add(self, record: object) -> None:
+        """Add the next record."""
         if isinstance(record, Event):
             if record.name == UPDATE and record.step is not None:
                 names = set(map(str, record.data.get("names", ())))
@@ -74,15 +75,15 @@ class CallOrder:
             self._place(record.seq, record.step)
         elif isinstance(record, (Step, Eval)):
             names = set(record.metrics) if isinstance(record, Step) else {name for name, _ in points(record)}
-            if not record.across and not self._is_of_an_open_one(record.step, names):
+            if not record.across and not self._belongs_to_open_call(record.step, names):
                 self._begin(record.step, names)
             self._place(record.seq, record.step)
         elif isinstance(record, (Matrix, Text)):
-            if record.step is not None and not self._is_of_an_open_one(record.step, {record.name}):
+            if record.step is not None and not self._belongs_to_open_call(record.step, {record.name}):
                 self._begin(record.step, {record.name})
             self._place(record.seq, record.step)
 
-    def _is_of_an_open_one(self, step: int | float, names: set[str]) -> bool:
+    def _belongs_to_open_call(self, step: int | float, names: set[str]) -> bool:
         for missing in self._open.get(step, ()):
             if not missing.isdisjoint(names):
                 missing.difference_update(names)
@@ -92,16 +93,16 @@ class CallOrder:
         return False
 
     def _begin(self, step: int | float, names: Iterable[str]) -> None:
-        """A call: steps begin again where one of its names had a later one."""
+        """Start a call; steps start again if one of its names already had a later one."""
         names = set(names)
         if any(self._last.get(name, step) > step for name in names):
-            self.begins_again = True
+            self.starts_again = True
             self._ahead = self._top + 1 - step
         self._last.update(dict.fromkeys(names, step))
         place = step + self._ahead
         self._top = max(self._top, place)
         self._newest[step] = place
-        self.given[place] = step
+        self.logged[place] = step
         if not any(map(group_of, names)):
             self.apart |= names
 

@@ -10,11 +10,11 @@ from chiplog.store.points.columns import Floats, Steps
 from chiplog.store.points.series import Series
 from chiplog.store.reader import Stored
 
-SUMMED = ("tokens", "flops")  # what many log by step; an epoch is always a total
+SUMMED = ("tokens", "flops")  # often logged per step; an epoch is always a total
 
 
 def over(stored: Stored, series: Series, what: str = "step") -> Floats:
-    """The x of a series as people ask for it: `step`, `tokens` so far, `time` in seconds since the start, or a name."""
+    """The x of a series as users name it: `step`, `tokens` so far, `time` in seconds since the start, or a name."""
     if what in ("step", "time"):
         return positions(stored, series, "relative" if what == "time" else what)
     names = stored.names()
@@ -43,7 +43,7 @@ def positions(stored: Stored, series: Series, kind: str) -> Floats:
 
 
 def _by_step(series: Series, *, summed: bool) -> tuple[Steps, Floats]:
-    """The last value at every step, in the order of the steps; summed up, where it is not a total already."""
+    """The last value at every step, in order of steps; summed, unless they are totals already."""
     order = np.argsort(series.steps, kind="stable")
     steps, values = series.steps[order], series.values[order]
     last = np.append(steps[1:] != steps[:-1], True) if len(steps) else np.empty(0, bool)
@@ -53,9 +53,9 @@ def _by_step(series: Series, *, summed: bool) -> tuple[Steps, Floats]:
 
 
 def _is_total(values: Floats) -> bool:
-    """Whether this was counted from the beginning: then each count is above the one before."""
-    known = values[np.isfinite(values)]
-    return bool((np.diff(known) > 0).all())
+    """Whether these are running totals: then each is above the one before."""
+    finite = values[np.isfinite(values)]
+    return bool((np.diff(finite) > 0).all())
 
 
 def _newest(steps: Steps, values: Floats, wanted: Steps) -> Floats:

@@ -14,7 +14,7 @@ import chiplog
 from chiplog.frontends.tunix.sft import metrics_logger
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLoggerOptions
 from chiplog.frontends.tunix.sft.peft_trainer import LossOutput, PeftTrainer, TrainingConfig, learning_rate
-from chiplog.metrics.weighted_means import WeightedMetric
+from chiplog.metrics.step_values.weighted_means import WeightedMetric
 from tests.frontends.tunix.backend import Keeps
 
 

@@ -12,7 +12,7 @@ import pytest
 import chiplog
 from chiplog.core import records
 from chiplog.views.report.build import Ends, report
-from chiplog.views.report.document import Document, Grid, Pairs, Quote, Section, Words
+from chiplog.views.report.document import Document, Grid, Section
 from chiplog.views.report.html import to_html
 from chiplog.views.report.markdown import to_markdown
 from chiplog.views.report.text import to_text
@@ -148,17 +148,6 @@ def test_what_comes_out_of_a_run_is_no_markup() -> None:
     assert tags.open == []
 
 
-def test_a_fence_cannot_be_left() -> None:
-    """Text with backticks is quoted by more of them."""
-    text = to_markdown(Document("t", "", [Section("s", [Quote("```\n# out\n````")])]))
-    assert "`````text" in text
-
-
-def test_empty_blocks_are_left_out() -> None:
-    document = Document("t", "", [Section("none", [Grid(["a"], []), Pairs([("a", "")]), Words("")])])
-    assert document.shown == [] and to_markdown(document) == "# t\n"
-
-
 def test_numbers_stand_on_the_right() -> None:
     """In Markdown by the rule of the table, in HTML by their class."""
     document = Document("t", "", [Section("s", [Grid(["a", "n"], [["x", "1"]], right=["n"])])])
@@ -210,19 +199,6 @@ def test_an_evaluation_has_one_column_of_steps() -> None:
         run.write(records.Eval, step=5, metrics={"loss/mean": 2.5}, across=True)
     (grid,) = section(report(chiplog.read(run.dir)), "Evaluations").blocks
     assert list(grid.head) == ["step", "loss"] and [list(row) for row in grid.rows] == [["5", "2.5"]]
-
-
-def test_ranks_are_summed_up() -> None:
-    """The last statistics of each metric, and who held the others up; not as metrics of their own."""
-    with chiplog.init(project="p", sinks="none", alerts=False) as run:
-        for step in range(4):
-            run.log({"loss": 1.0, "loss/mean": 1.5, "loss/max": 2.0, "loss/min": 1.0, "loss/std": 0.5}, step=step)
-            run.log({"ranks/slowest": step % 4 // 3, "ranks/behind_sec": 0.25, "ranks/skew": 0.1}, step=step)
-    document = report(chiplog.read(run.dir))
-    grid, words = (one for one in section(document, "Ranks").blocks if not isinstance(one, Grid) or one.rows)
-    assert grid.rows == [["loss", "1.5", "2", "1", "0.5"]]
-    assert "Rank 0 was the slowest most often, at 75% of the steps" in words.text and "250ms behind" in words.text
-    assert [row[0] for row in section(document, "Metric Overview").blocks[0].rows] == ["loss"]
 
 
 def test_a_constant_has_no_deviation() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from chiplog.core import messages
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, mode_of
-from chiplog.metrics.reducers import MetricsT
-from chiplog.metrics.step_buffer import Buffer, Gathered
+from chiplog.metrics.step_values.buffer import Buffer, Gathered
+from chiplog.metrics.step_values.reducers import MetricsT
 from chiplog.runtime.devices.pending_values import PendingValues
 
 POLL = 0.02  # s between looks at values that are still on a device

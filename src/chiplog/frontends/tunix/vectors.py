@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from chiplog.core import records
+from chiplog.core.values.host_arrays import on_host
 from chiplog.core.values.media import Media
-from chiplog.metrics.host_arrays import on_host
 
 
 class Vector(Media):

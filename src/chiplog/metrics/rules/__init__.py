@@ -1,1 +1,1 @@
-"""Rules: look at a row, report what is wrong with it."""
+"""Rules: each checks the rows of a run and reports what is wrong with them."""

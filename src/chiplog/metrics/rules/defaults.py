@@ -1,4 +1,4 @@
-"""The stages and rules that a run has by its settings; each is imported only where it is wanted."""
+"""The stages and rules that the settings of a run ask for; each is imported only if it is needed."""
 
 from __future__ import annotations
 

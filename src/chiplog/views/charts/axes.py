@@ -20,12 +20,12 @@ class Axis(NamedTuple):
 
     def shares(self, values: Floats) -> Floats:
         """The position of each value on the scale, 0 to 1 if it is within; NaN if it has none."""
-        known = np.where(np.isfinite(values), values, np.nan)
+        finite = np.where(np.isfinite(values), values, np.nan)
         if self.log:
-            known = np.log10(np.where(known > 0, known, np.nan))
+            finite = np.log10(np.where(finite > 0, finite, np.nan))
         low, high = (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
         # Halves: the difference of two doubles may overflow.
-        return (known / 2 - low / 2) / (high / 2 - low / 2)
+        return (finite / 2 - low / 2) / (high / 2 - low / 2)
 
     def places(self, values: Floats, cells: int) -> Floats:
         """The cell of each value, counted from the low end; NaN if it has none."""
@@ -58,24 +58,24 @@ def _tidy_step(low: float, high: float, most: int) -> float:
     """The distance between ticks: 1, 2 or 5 times a power of ten, if that gives enough of them."""
     least = max(2, most - 2 if most > 4 else most - 1)
     ten = math.floor(math.log10(high - low))
-    found = (0, 10.0**ten)
+    best = (0, 10.0**ten)  # count, step
     for tidy in ((1, 2, 5), (2.5,), (4,), (3,), (1.5,)):
         for mantissa in tidy:
             for power in (ten - 2, ten - 1, ten):
                 step = float(f"{mantissa}e{power}")
                 count = math.floor(high / step + 1e-9) - math.ceil(low / step - 1e-9) + 1
-                if found[0] < count <= most:
-                    found = (count, step)
-        if found[0] >= least:
+                if best[0] < count <= most:
+                    best = (count, step)
+        if best[0] >= least:
             break
-    return found[1]
+    return best[1]
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
     """Powers of ten if there are enough; otherwise 1 and 3, or 1, 2 and 5, of each; otherwise linear ticks."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     apart = max(1, math.ceil((math.floor(math.log10(high)) - math.ceil(math.log10(low)) + 1) / most))
-    found: list[float] = []
+    best: list[float] = []
     for powers, digits in (
         (range(math.ceil(math.log10(low)), last + 1, apart), (1,)),
         (range(first, last + 1), (1, 3)),
@@ -84,11 +84,11 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
         ticks = [tick for power in powers for digit in digits if low <= (tick := float(f"{digit}e{power}")) <= high]
         if len(ticks) > most:
             break
-        found = ticks
-        if len(found) >= max(2, most - 3):
-            return found
-    if len(found) > 1 and high / low >= 10:
-        return found
+        best = ticks
+        if len(best) >= max(2, most - 3):
+            return best
+    if len(best) > 1 and high / low >= 10:
+        return best
     step = _tidy_step(low, high, most)
     ticks = [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
     return [tick for tick in ticks if tick > 0]

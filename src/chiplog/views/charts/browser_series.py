@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from chiplog.core.records import Plain
 from chiplog.store.points.columns import Floats
 from chiplog.store.points.series import Series, bucket
 from chiplog.store.reader import Stored
@@ -65,10 +66,10 @@ class SeriesCache:
         """A series over an axis; from the cache if the run's stamp has not changed."""
         key = str(stored.path), name, axis.kind, rank
         with self._lock:
-            known = self._lines.get(key)
-            if known is not None and known[0] == stamp:
+            cached = self._lines.get(key)
+            if cached is not None and cached[0] == stamp:
                 self._lines.move_to_end(key)
-                return known[1]
+                return cached[1]
         if axis.kind == "step" and rank < 0 and not live:
             steps, values = stored.places(name)
             line = _finite(steps.astype(np.float64), values, 0.0)
@@ -103,14 +104,14 @@ def _finite(x: Floats, y: Floats, until: float) -> DrawnLine:
     return DrawnLine(x, y, until)
 
 
-def pack(groups: Sequence[Sequence[tuple[dict[str, Any], DrawnLine]]], axis: XValues, n: int) -> bytes:
+def pack(groups: Sequence[Sequence[tuple[dict[str, Plain], DrawnLine]]], axis: XValues, n: int) -> bytes:
     """Lines as one response; each group shares its buckets."""
-    header: list[dict[str, Any]] = []
+    header: list[dict[str, Plain]] = []
     arrays: list[Floats] = []
     place = 0
     for group in groups:
-        for about, drawn in zip((one for one, _ in group), draw([line for _, line in group], axis, n), strict=True):
-            facts, columns = drawn
+        drawn = draw([line for _, line in group], axis, n)
+        for (about, _), (facts, columns) in zip(group, drawn, strict=True):
             where = {}
             for name, column in columns.items():
                 where[name] = (place, len(column))
@@ -122,7 +123,7 @@ def pack(groups: Sequence[Sequence[tuple[dict[str, Any], DrawnLine]]], axis: XVa
     return len(head).to_bytes(8, "little") + head + b"".join(array.tobytes() for array in arrays)
 
 
-def draw(lines: list[DrawnLine], axis: XValues, n: int) -> list[tuple[dict[str, Any], dict[str, Floats]]]:
+def draw(lines: list[DrawnLine], axis: XValues, n: int) -> list[tuple[dict[str, Plain], dict[str, Floats]]]:
     """Each line as points if it is short, otherwise in buckets that all lines share."""
     windows = [_window(line, axis) for line in lines]
     ends = [(float(x[0]), float(x[-1])) for x, _ in windows if len(x)]
@@ -130,7 +131,7 @@ def draw(lines: list[DrawnLine], axis: XValues, n: int) -> list[tuple[dict[str, 
     high = max((one for _, one in ends), default=0.0)
     drawn = []
     for line, (x, y) in zip(lines, windows, strict=True):
-        facts: dict[str, Any] = {"total": len(line.x), "until": line.until}
+        facts: dict[str, Plain] = {"total": len(line.x), "until": line.until}
         if len(line.x):
             facts["span"] = [float(line.x[0]), float(line.x[-1])]
         facts["marks"] = _marks(x, y, low, high, n)
@@ -141,20 +142,11 @@ def draw(lines: list[DrawnLine], axis: XValues, n: int) -> list[tuple[dict[str, 
         finite = np.isfinite(y)
         places = np.log10(x) if axis.log else x
         ends_of = (np.log10(low), np.log10(high)) if axis.log else (low, high)
-        found = bucket(places, y if finite.all() else np.where(finite, y, np.nan), n, between=ends_of)
-        middle = found.low / 2 + found.high / 2
+        buckets = bucket(places, y if finite.all() else np.where(finite, y, np.nan), n, between=ends_of)
+        middle = buckets.low / 2 + buckets.high / 2
+        across = 10**middle if axis.log else middle
         facts["mode"] = "buckets"
-        drawn.append(
-            (
-                facts,
-                {
-                    "x": 10**middle if axis.log else middle,
-                    "y": found.mean,
-                    "min": found.min,
-                    "max": found.max,
-                },
-            )
-        )
+        drawn.append((facts, {"x": across, "y": buckets.mean, "min": buckets.min, "max": buckets.max}))
     return drawn
 
 
@@ -174,15 +166,11 @@ def _marks(x: Floats, y: Floats, low: float, high: float, n: int) -> list[tuple[
         return []
     width = (high - low) / min(n, MOST_MARKS // 3) or 1.0
     cells = ((x[bad] - low) / width).astype(np.int64)
-    found: list[tuple[float, str, int]] = []
-    for which, chosen in (
-        ("nan", np.isnan(y[bad])),
-        ("inf", y[bad] == np.inf),
-        ("-inf", y[bad] == -np.inf),
-    ):
+    marks: list[tuple[float, str, int]] = []
+    for which, chosen in (("nan", np.isnan(y[bad])), ("inf", y[bad] == np.inf), ("-inf", y[bad] == -np.inf)):
         _, first, count = np.unique(cells[chosen], return_index=True, return_counts=True)
-        found += [(float(at), which, int(many)) for at, many in zip(x[bad][chosen][first], count.tolist(), strict=True)]
-    return sorted(found)[:MOST_MARKS]
+        marks += [(float(at), which, int(many)) for at, many in zip(x[bad][chosen][first], count.tolist(), strict=True)]
+    return sorted(marks)[:MOST_MARKS]
 
 
 def _bytes(line: DrawnLine) -> int:

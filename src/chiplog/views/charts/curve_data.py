@@ -7,7 +7,7 @@ values far beyond it are spikes, which a picture marks at its edge with their va
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,9 @@ LARGEST = 1e150  # value in a picture: matplotlib squares and sums values
 SPIKES = 0.01  # of all points, at most
 SMOOTH = 0.04  # of the buckets: the reach of the smoothed line
 ROUGH = 0.002  # of the span: what the middle one of three differs from its neighbours, from which on a line is smoothed
+
+
+Span: TypeAlias = tuple[float, float]
 
 
 class Curve(NamedTuple):
@@ -47,8 +50,12 @@ class Curve(NamedTuple):
 
 def draw(stored: Stored, family: Family, points: int = POINTS) -> Curve:
     """A metric over its steps; with statistics across ranks, their mean and the band from minimum to maximum."""
-    stats = {stat: stored.series(name) for stat, name in family.curves.items()}
-    return curve(main_series(stored, family), points, stats, family.name)
+    return curve(main_series(stored, family), points, statistics(stored, family), family.name)
+
+
+def statistics(stored: Stored, family: Family) -> dict[str, Series]:
+    """The statistics across ranks of a metric, by statistic."""
+    return {statistic: stored.series(name) for statistic, name in family.curves.items()}
 
 
 def main_series(stored: Stored, family: Family) -> Series:
@@ -118,9 +125,9 @@ def smooth(values: Floats) -> Floats:
         if not np.nanmedian(bend) > ROUGH * (np.nanmax(values) - np.nanmin(values)):
             return values
         weights = np.bartlett(2 * reach + 3)[1:-1]
-        known = np.isfinite(values)
-        total = np.convolve(np.where(known, values, 0.0), weights, "same")
-        share = np.convolve(known.astype(np.float64), weights, "same")
+        finite = np.isfinite(values)
+        total = np.convolve(np.where(finite, values, 0.0), weights, "same")
+        share = np.convolve(finite.astype(np.float64), weights, "same")
         smoothed: Floats = np.where(share > 0, total / share, np.nan)
     return smoothed
 
@@ -140,6 +147,13 @@ def _smooth_on(values: Floats, log: bool) -> Floats:
 def deviation(values: Floats) -> float:
     """The standard deviation; exactly zero if all values are equal, despite rounding."""
     return 0.0 if values.min() == values.max() else float(values.std())
+
+
+def reach(curves: Sequence[Curve]) -> Span:
+    """The first and last x of curves; zeros if they have none."""
+    ends = np.concatenate([one.x[[0, -1]] for one in curves if len(one.x)] or [np.zeros(1)])
+    ends = ends[np.isfinite(ends)]
+    return (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 0.0)
 
 
 def label(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Heat maps in a terminal: steps by ranks, and any matrix, a cell for each value or for several."""
+"""Heat maps in a terminal: steps by ranks, and any matrix, with one or several values per cell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = " "
 
 
 class Palette(NamedTuple):
-    """What stands for little to much: characters, and where there is colour their styles."""
+    """The characters of a scale from low to high, and their styles if there is colour."""
 
     chars: str
     styles: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ def distances(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def level_map(
     values: NDArray[np.float64], ranks: Sequence[int], *, width: int, height: int, colour: bool = False
 ) -> list[str]:
-    """Ranks down, steps across; each cell the mean of what it covers, from the least to the most of all."""
+    """Ranks down, steps across; a cell shows the mean of its values, on a scale from minimum to maximum."""
     margin = max(len(str(rank)) for rank in ranks) + 6
     means = _means(_means(values, max(8, width - margin), 1), max(1, height - 2), 0)
     low, high, shares = spread(means)
@@ -98,7 +98,7 @@ def level_map(
 
 
 def matrix_text(values: NDArray[np.float64]) -> str:
-    """A matrix in five shades of grey, two characters a cell."""
+    """A matrix in five shades of grey, with two characters per cell."""
     return "\n".join(shaded(row, GREYS, wide=2) for row in spread(values)[2].tolist())
 
 
@@ -108,7 +108,7 @@ def shaded(shares: Iterable[float], palette: Palette, *, colour: bool = False, w
 
 
 def spread(values: NDArray[np.float64]) -> tuple[float, float, NDArray[np.float64]]:
-    """The least and the most of what is finite, and where between them each value lies, NaN for what is not finite."""
+    """The minimum and maximum of the finite values, and the position of each value between them, NaN if not finite."""
     finite = np.isfinite(values)
     low, high = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 1.0)
     shares: NDArray[np.float64] = np.where(finite, (values - low) / (high - low or 1.0), np.nan)
@@ -123,20 +123,20 @@ def _cell(share: float, palette: Palette, colour: bool) -> str:
 
 
 def _farthest(block: NDArray[np.float64], top: float) -> float:
-    known = block[np.isfinite(block)]
-    return float(known.max()) / (top or 1.0) if len(known) else float("nan")
+    finite = block[np.isfinite(block)]
+    return float(finite.max()) / (top or 1.0) if len(finite) else float("nan")
 
 
 def _means(values: NDArray[np.float64], most: int, axis: int) -> NDArray[np.float64]:
-    """Along an axis at most so many: the means of neighbours, over what is finite."""
+    """At most so many values along an axis: the means of finite neighbours."""
     count = values.shape[axis]
     if count <= most:
         return values
     starts = np.linspace(0, count, most + 1).astype(int)[:-1]
-    known = np.isfinite(values)
+    finite = np.isfinite(values)
     with np.errstate(all="ignore"):
-        sums = np.add.reduceat(np.where(known, values, 0.0), starts, axis=axis)
-        means: NDArray[np.float64] = sums / np.add.reduceat(known.astype(np.int64), starts, axis=axis)
+        sums = np.add.reduceat(np.where(finite, values, 0.0), starts, axis=axis)
+        means: NDArray[np.float64] = sums / np.add.reduceat(finite.astype(np.int64), starts, axis=axis)
     return means
 
 

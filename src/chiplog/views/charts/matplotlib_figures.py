@@ -25,7 +25,7 @@ from chiplog.core.messages import clean
 from chiplog.metrics.catalog import unit
 from chiplog.store.points.columns import Floats
 from chiplog.views.charts.axes import Axis, axis_of
-from chiplog.views.charts.curve_data import Curve, is_smoothed, label
+from chiplog.views.charts.curve_data import Curve, Span, is_smoothed, label, reach
 
 # Okabe and Ito's colours, distinct for all kinds of colour vision; without black and yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -36,7 +36,6 @@ DPI = 110
 GRID = "#e6e6e6"
 BOLD, NARROW, UNIT = 0.08, 0.064, 0.16  # inches: a letter of a title, of a small label, and the line of a unit
 Extent: TypeAlias = tuple[float, float, float, float]
-Span: TypeAlias = tuple[float, float]
 STYLE: Any = {
     "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.labelsize": 9,
     "axes.edgecolor": FAINT, "axes.labelcolor": INK, "axes.spines.top": False, "axes.spines.right": False,
@@ -223,13 +222,6 @@ def _legend_width(name: str) -> float:
     return 0.058 * len(name) + 0.38
 
 
-def reach(drawn: Sequence[Curve]) -> Span:
-    """The first and last x of curves."""
-    ends = np.concatenate([one.x[[0, -1]] for one in drawn if len(one.x)] or [np.zeros(1)])
-    ends = ends[np.isfinite(ends)]
-    return (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 0.0)
-
-
 def _most(ticks: float) -> int:
     return max(3, min(7, int(ticks)))
 
@@ -309,8 +301,8 @@ def _fill(axes: Axes, x: Floats, low: Floats, high: Floats, **how: Any) -> None:
 
     As one path, which Agg fills three times as fast as the collection that `fill_between` makes.
     """
-    known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
-    runs = [one for one in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1) if len(one) > 1]
+    finite = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
+    runs = [one for one in np.split(finite, np.flatnonzero(np.diff(finite) > 1) + 1) if len(one) > 1]
     if not runs:
         return
     edges = [np.concatenate([np.c_[x[one], low[one]], np.c_[x[one], high[one]][::-1]]) for one in runs]
@@ -334,14 +326,14 @@ def _marks(axes: Axes, drawn: Curve) -> None:
             transform=axes.get_xaxis_transform(),
         )  # fmt: skip
     for sign, edge, where in (("^", 1.0, 1), ("v", 0.0, -1)):
-        found = [(x, value) for x, value in drawn.spikes if (value > drawn.top) == (where > 0)]
-        if not found:
+        spikes = [(x, value) for x, value in drawn.spikes if (value > drawn.top) == (where > 0)]
+        if not spikes:
             continue
         axes.plot(
-            [x for x, _ in found], [edge] * len(found), sign, color=ALARM, markersize=5, clip_on=False,
+            [x for x, _ in spikes], [edge] * len(spikes), sign, color=ALARM, markersize=5, clip_on=False,
             transform=axes.get_xaxis_transform(),
         )  # fmt: skip
-        x, value = max(found, key=lambda one: abs(one[1]))
+        x, value = max(spikes, key=lambda one: abs(one[1]))
         left = x > (drawn.x[0] + drawn.x[-1]) / 2
         axes.annotate(
             display.number(value), (x, edge), (-7 if left else 7, -10 if where > 0 else 5), textcoords="offset points",
@@ -358,17 +350,18 @@ def _distribution(axes: Axes, drawn: Curve) -> None:
     counts, _ = np.histogram(values, bins)
     ends, widths = np.repeat(bins, 2)[1:-1], 1.015 + 0.13 * np.repeat(counts, 2) / counts.max()
     outline = Path([[1.015, ends[0]], *zip(widths, ends, strict=True), [1.015, ends[-1]]])
-    look: Any = {"color": COLOURS[0], "alpha": 0.45, "linewidth": 0, "clip_on": False}
-    axes.add_artist(PathPatch(outline, transform=axes.get_yaxis_transform(), **look))
+    patch = PathPatch(outline, transform=axes.get_yaxis_transform(), color=COLOURS[0], alpha=0.45, linewidth=0)
+    patch.set_clip_on(False)
+    axes.add_artist(patch)
 
 
 def _density(values: Floats, grid: Floats) -> Floats:
     """A smooth histogram with a peak of 1; the width of the kernel follows Silverman's rule."""
-    known = values[np.isfinite(values)]
-    if not len(known):
+    finite = values[np.isfinite(values)]
+    if not len(finite):
         return np.zeros(len(grid))
-    width = max(1.06 * float(known.std()) * len(known) ** -0.2, (grid[-1] - grid[0]) / 150)
-    density: Floats = np.exp(-0.5 * ((grid[:, None] - known[None, :]) / width) ** 2).sum(axis=1)
+    width = max(1.06 * float(finite.std()) * len(finite) ** -0.2, (grid[-1] - grid[0]) / 150)
+    density: Floats = np.exp(-0.5 * ((grid[:, None] - finite[None, :]) / width) ** 2).sum(axis=1)
     return density / (density.max() or 1.0)
 
 

@@ -4,8 +4,9 @@ training, speed, GPUs, routers and ranks, if the run has such data."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,7 +16,7 @@ from chiplog.store.contents.contents import LOGGED, Contents, MatrixFrame
 from chiplog.store.contents.matrices import dense
 from chiplog.store.reader import Stored
 from chiplog.views.charts import matplotlib_figures
-from chiplog.views.charts.curve_data import Curve, draw, main_series
+from chiplog.views.charts.curve_data import Curve, draw, main_series, reach
 from chiplog.views.metric_families import ABOUT_RANKS, Family, families, filename
 from chiplog.views.metric_groups import curves_of
 from chiplog.views.without_warmup import after, dropped
@@ -76,12 +77,12 @@ def pictures(
     """All pictures of a run. A ridge plot shows at most `chains` values of a vector."""
     contents = contents or stored.contents(*LOGGED)
     stored = after(stored, warmup)
-    known: dict[str, Curve] = {}
+    curves: dict[str, Curve] = {}
 
     def drawn(family: Family) -> Curve:
-        if family.name not in known:
-            known[family.name] = draw(stored, family)
-        return known[family.name]
+        if family.name not in curves:
+            curves[family.name] = draw(stored, family)
+        return curves[family.name]
 
     taken: dict[Path, list[str]] = {}
 
@@ -98,32 +99,26 @@ def pictures(
         groups.setdefault(family.group, []).append(family)
     for group, members in groups.items():
         if len(members) > 1:
-            yield PlannedPicture(
-                place(group, "overview"),
-                f"{group or 'run'} overview",
-                lambda curves=members[:OVERVIEW]: _overview(curves, drawn),  # type: ignore[misc]
-            )
+            name = f"{group or 'run'} overview"
+            yield PlannedPicture(place(group, "overview"), name, partial(_overview, members[:OVERVIEW], drawn))
     pages: list[Figure] = []
     for family in shown[:MOST]:
-        yield PlannedPicture(
-            place(family.group, family.short),
-            family.name,
-            lambda family=family: _metric(family, drawn, pages),  # type: ignore[misc]
-        )
+        yield PlannedPicture(place(family.group, family.short), family.name, partial(_metric, family, drawn, pages))
     yield from _arrays(contents, place, chains, warmup)
 
 
-Place = Callable[[str, str], Path]
+Place: TypeAlias = Callable[[str, str], Path]  # of a picture by group and name
+Drawn: TypeAlias = Callable[[Family], Curve]
 
 
-def _metric(family: Family, drawn: Callable[[Family], Curve], pages: list[Figure]) -> Figure:
+def _metric(family: Family, drawn: Drawn, pages: list[Figure]) -> Figure:
     """The picture of one metric, on the previous page: creating a new one would double the time."""
     page = pages.pop() if pages else None
     pages.append(matplotlib_figures.metric(drawn(family), family.name, ranks=bool(family.curves), page=page))
     return pages[0]
 
 
-def _overview(members: Sequence[Family], drawn: Callable[[Family], Curve]) -> Figure:
+def _overview(members: Sequence[Family], drawn: Drawn) -> Figure:
     """Small pictures of a group's metrics."""
     columns = min(3, len(members))
     rows = -(-len(members) // columns)
@@ -144,50 +139,40 @@ def _overview(members: Sequence[Family], drawn: Callable[[Family], Curve]) -> Fi
 # -- several series in one picture -------------------------------------------------------------------------------------
 
 
-def _together(
-    stored: Stored, shown: Sequence[Family], drawn: Callable[[Family], Curve], place: Place
-) -> Iterator[PlannedPicture]:
+def _together(stored: Stored, shown: Sequence[Family], drawn: Drawn, place: Place) -> Iterator[PlannedPicture]:
     """Evaluation over training, speed, GPUs and ranks."""
     by_name = {family.name: family for family in shown}
     for name, family in by_name.items():
         other = by_name.get(f"train/{family.short}")
         if family.group == "eval" and other is not None and not name.endswith("tokens"):
-            yield PlannedPicture(
-                place("", f"eval_over_train_{family.short}"),
-                f"{name} over {other.name}",
-                lambda pair=(other, family): _over({one.name: drawn(one) for one in pair}),  # type: ignore[misc]
-            )
+            where = place("", f"eval_over_train_{family.short}")
+            yield PlannedPicture(where, f"{name} over {other.name}", partial(_over, (other, family), drawn))
     for title, wanted in (("speed", SPEED), ("gpus", GPU)):
         usable = [one for one in shown if (one.group == "gpu") == (title == "gpus") and "smoothed" not in one.name]
         panels = [[one for one in usable if one.name.rpartition("/")[2] == what] for what in wanted]
         if panels := [panel for panel in panels if panel]:
-            yield PlannedPicture(
-                place("", title),
-                title,
-                lambda panels=panels: _stack([{one.name: drawn(one) for one in found} for found in panels]),  # type: ignore[misc]
-            )
+            yield PlannedPicture(place("", title), title, partial(_stack, panels, drawn))
     about = [family for family in families(stored.names()) if family.name in ABOUT and len(stored.series(family.name))]
     if about:
-        yield PlannedPicture(place("", "ranks"), "ranks", lambda: _stack([{one.name: drawn(one)} for one in about]))
+        yield PlannedPicture(place("", "ranks"), "ranks", partial(_stack, [[one] for one in about], drawn))
     if len({attempt.rank for attempt in stored.attempts}) > 1:
         for name in by_name:
             if name.rpartition("/")[2] in ("step_time_sec", "loss"):
-                yield PlannedPicture(
-                    place("", f"ranks_{name}"),
-                    f"{name} by rank",
-                    lambda name=name: _ranks(stored, name),  # type: ignore[misc]
-                )
+                yield PlannedPicture(place("", f"ranks_{name}"), f"{name} by rank", partial(_ranks, stored, name))
 
 
-def _over(curves: dict[str, Curve]) -> Figure:
+def _over(pair: Sequence[Family], drawn: Drawn) -> Figure:
+    """Two metrics on the same axes."""
+    curves = {one.name: drawn(one) for one in pair}
     figure, (axes,) = matplotlib_figures.new(7.2, 3.6)
     matplotlib_figures.frame(figure, list(curves.values()))
     matplotlib_figures.lines(axes, curves, " and ".join(reversed(curves)))
     return figure
 
 
-def _stack(panels: Sequence[dict[str, Curve]]) -> Figure:
+def _stack(quantities: Sequence[Sequence[Family]], drawn: Drawn) -> Figure:
     """One panel per quantity, stacked, with a line per series. The legend is above the first panel."""
+    panels = [{one.name: drawn(one) for one in members} for members in quantities]
     several = max(map(len, panels)) > 1
     sources = list(dict.fromkeys(name.rpartition("/")[0] or name for curves in panels for name in curves))
     colours = {source: matplotlib_figures.MANY[at % len(matplotlib_figures.MANY)] for at, source in enumerate(sources)}
@@ -197,7 +182,7 @@ def _stack(panels: Sequence[dict[str, Curve]]) -> Figure:
     figure.subplots_adjust(
         left=left / 7.2, right=0.98, top=1 - (0.55 if several else 0.3) / height, bottom=0.48 / height, hspace=0.5
     )
-    span = matplotlib_figures.reach([one for curves in panels for one in curves.values()])
+    span = reach([one for curves in panels for one in curves.values()])
     for one, curves in zip(axes, panels, strict=True):
         last = one is axes[-1]
         title = next(iter(curves)).rpartition("/")[2]
@@ -237,17 +222,10 @@ def _arrays(contents: Contents, place: Place, chains: int, warmup: int | float) 
         if not logged:
             continue
         if all(len(frame.rows) == 1 for frame in logged):
-            yield PlannedPicture(
-                place(family.group, f"{family.short}_ridge"),
-                name,
-                lambda name=name, logged=logged: _ridge(name, logged, chains),  # type: ignore[misc]
-            )
+            where, figure = place(family.group, f"{family.short}_ridge"), partial(_ridge, name, logged, chains)
         else:
-            yield PlannedPicture(
-                place(family.group, f"{family.short}_heat"),
-                name,
-                lambda name=name, logged=logged: _heat(name, logged),  # type: ignore[misc]
-            )
+            where, figure = place(family.group, f"{family.short}_heat"), partial(_heat, name, logged)
+        yield PlannedPicture(where, name, figure)
 
 
 def _ridge(name: str, logged: Sequence[MatrixFrame], chains: int) -> Figure:

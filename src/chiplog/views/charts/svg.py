@@ -11,7 +11,8 @@ from chiplog.core import display
 from chiplog.core.messages import clean
 from chiplog.store.points.columns import Floats
 from chiplog.views.charts.axes import Axis, axis_of
-from chiplog.views.charts.curve_data import Curve, is_smoothed, label
+from chiplog.views.charts.curve_data import Curve, is_smoothed, label, reach
+from chiplog.views.charts.heatmap import spread
 
 WIDTH, HEIGHT = 380, 204
 LEFT, RIGHT, TOP, BOTTOM = 48, 8, 20, 28  # margins
@@ -27,9 +28,7 @@ def chart(curves: Sequence[Curve], names: Sequence[str] = ()) -> str:
         return ""
     log = all(one.log for one in shown)
     y = axis_of(np.array([min(one.bottom for one in shown), max(one.top for one in shown)]), log, most=5)
-    ends = np.concatenate([one.x[[0, -1]] for one in shown])
-    ends = ends[np.isfinite(ends)]
-    x = axis_of(ends if len(ends) else np.zeros(1), False, most=6, whole=True)
+    x = axis_of(np.array(reach(shown)), False, most=6, whole=True)
     down, right = HEIGHT - TOP - BOTTOM, WIDTH - LEFT - RIGHT
 
     def across(values: Floats) -> Floats:
@@ -48,18 +47,16 @@ def chart(curves: Sequence[Curve], names: Sequence[str] = ()) -> str:
 
 def heat(values: Floats, rows: str, columns: str) -> str:
     """A matrix in shades of one colour, its rows from top to bottom."""
-    finite = values[np.isfinite(values)]
-    if not len(finite):
+    low, high, shares = spread(values)
+    if not np.isfinite(shares).any():
         return ""
-    low, high = float(finite.min()), float(finite.max())
     wide, tall = (WIDTH - LEFT - RIGHT) / values.shape[1], (HEIGHT - TOP - BOTTOM) / values.shape[0]
-    shares = np.nan_to_num((values - low) / (high - low or 1.0), nan=-1.0)
     parts = [
         f'<rect x="{LEFT + column * wide:.1f}" y="{TOP + row * tall:.1f}" width="{wide:.1f}" height="{tall:.1f}" '
         f'fill="var(--a)" fill-opacity="{0.06 + 0.94 * share:.2f}"/>'
         for row, line in enumerate(shares.tolist())
         for column, share in enumerate(line)
-        if share >= 0
+        if share == share
     ]
     parts.append(_text(LEFT - 6, TOP + 9, f"{rows} 0", "end"))
     parts.append(_text(LEFT - 6, HEIGHT - BOTTOM, str(values.shape[0] - 1), "end"))

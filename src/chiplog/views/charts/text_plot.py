@@ -237,7 +237,7 @@ def _legend(
 
 def _remarks(trace: _Trace, log: bool, pen: Pen, x_label: str) -> list[str]:
     """The values of a curve that are off the scale, and where they start."""
-    found = (
+    kinds = (
         (pen.nan, "NaN", np.isnan(trace.y)),
         (pen.above, "infinite", trace.y == np.inf),
         (pen.below, "minus infinity", trace.y == -np.inf),
@@ -246,7 +246,7 @@ def _remarks(trace: _Trace, log: bool, pen: Pen, x_label: str) -> list[str]:
     points = f"of {len(trace.y):,} points, from {x_label}"
     remarks = [
         f"  {mark}  {trace.label}: {words} at {where.sum():,} {points} {trace.x[where][0]:.10g}"
-        for mark, words, where in found
+        for mark, words, where in kinds
         if where.any()
     ]
     if trace.astray:

@@ -15,8 +15,8 @@ from chiplog.core.errors import BadSetting
 from chiplog.store.contents.contents import LOGGED, Contents
 from chiplog.store.points.series import Series
 from chiplog.store.reader import Stored
-from chiplog.views.charts.curve_data import deviation
-from chiplog.views.charts.text_plot import beside, histogram, line_plot
+from chiplog.views.charts.curve_data import deviation, statistics
+from chiplog.views.charts.text_plot import Band, beside, histogram, line_plot
 from chiplog.views.metric_families import Family, filename
 from chiplog.views.metric_groups import curves_of
 from chiplog.views.table import table
@@ -83,8 +83,7 @@ def _all(stored: Stored, look: Look, contents: Contents | None) -> Iterator[tupl
         raise BadSetting(f"unknown kind of text plot {look.kind!r}; there are: {', '.join(KINDS)}")
     shown = curves_of(stored, contents or stored.contents(*LOGGED))
     for family in shown[:MOST]:
-        series = {"": stored.series(family.name)}
-        series |= {stat: stored.series(name) for stat, name in family.curves.items()}
+        series = {"": stored.series(family.name), **statistics(stored, family)}
         if any(map(len, series.values())):
             yield family, series
 
@@ -92,35 +91,26 @@ def _all(stored: Stored, look: Look, contents: Contents | None) -> Iterator[tupl
 def _curves(name: str, stats: dict[str, Series], look: Look) -> list[str]:
     """The curve alone; or one panel per statistic, and then all on the same axes."""
     if len(stats) == 1:
-        return [_panel(name, "", stats[""], look)]
+        return [_plot(name, stats, look, name)]
     half = look._replace(width=(look.width - 2) // 2, height=max(5, look.height // 2))
-    panels = [_panel(name, stat, one, half) for stat, one in stats.items()]
+    panels = [_plot(name, {stat: one}, half, _title(name, stat)) for stat, one in stats.items()]
     rows = [beside(panels[at : at + 2]) for at in range(0, len(panels), 2)]
     over = [stat for stat in ("max", "min", "mean", "") if stat in stats]
-    overlay = line_plot(
-        [(_title(name, stat), stats[stat].steps, stats[stat].values) for stat in over],
-        width=look.width,
-        height=look.height,
-        title=f"{name} across ranks",
-        colour=look.colour,
-        ascii=look.ascii,
-        marker=look.marker,
-        glyphs=[GLYPHS.get(stat, "") for stat in over],
-        band=_between(stats),
-    )
+    overlay = _plot(name, {stat: stats[stat] for stat in over}, look, f"{name} across ranks", _between(stats))
     return [*rows, overlay]
 
 
-def _panel(name: str, stat: str, series: Series, look: Look) -> str:
+def _plot(name: str, stats: dict[str, Series], look: Look, title: str, band: Band | None = None) -> str:
     return line_plot(
-        [(_title(name, stat), series.steps, series.values)],
+        [(_title(name, stat), one.steps, one.values) for stat, one in stats.items()],
         width=look.width,
         height=look.height,
-        title=_title(name, stat),
+        title=title,
         colour=look.colour,
         ascii=look.ascii,
         marker=look.marker,
-        glyphs=[GLYPHS.get(stat, "")],
+        glyphs=[GLYPHS.get(stat, "") for stat in stats],
+        band=band,
     )
 
 
@@ -142,7 +132,7 @@ def _histograms(name: str, stats: dict[str, Series], look: Look) -> str:
     return "\n\n".join(beside(drawn[at : at + count]) for at in range(0, len(drawn), count))
 
 
-def _between(stats: dict[str, Series]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def _between(stats: dict[str, Series]) -> Band | None:
     """The band from the lowest to the highest rank, if both were logged at the same steps."""
     if not {"min", "max"} <= stats.keys() or not np.array_equal(stats["min"].steps, stats["max"].steps):
         return None

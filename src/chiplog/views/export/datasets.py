@@ -7,10 +7,9 @@ draws. Vectors have a dimension `chain`, matrices `chain` and `leapfrog` (their 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import xarray as xr
@@ -22,8 +21,14 @@ from chiplog.store.points.columns import Floats, Ints, Steps, repeats
 from chiplog.store.reader import Stored
 from chiplog.views.metric_families import Family, filename, group_of
 from chiplog.views.metric_groups import assign, recorded
+from chiplog.views.replace_file import replacing
 from chiplog.views.update_order import ByCall
 from chiplog.views.without_warmup import dropped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Variables: TypeAlias = dict[str, tuple[tuple[str, ...], Floats, dict[str, str]]]  # dimensions, values, attributes
 
 UNGROUPED = "dataset"  # the file of names without a group
 TAKEN = ("draw", "chain", "leapfrog", "step", "time")  # dimensions and coordinates
@@ -50,29 +55,25 @@ def datasets(
     groups: dict[str, list[_Piece]] = {}
     for piece in [*pieces, *aside]:
         groups.setdefault(homes.get(piece.metric, group_of(piece.metric)), []).append(piece)
-    found = {group: _dataset(group, members) for group, members in groups.items()}
+    by_group = {group: _dataset(group, members) for group, members in groups.items()}
     if isinstance(stored, ByCall):
-        found = {
+        by_group = {
             group: one.assign_coords(step=("draw", stored.steps_at(one["step"].to_numpy())))
-            for group, one in found.items()
+            for group, one in by_group.items()
         }
-    return {group: one.isel(draw=slice(dropped(warmup, one.sizes["draw"]), None)) for group, one in found.items()}
+    return {group: one.isel(draw=slice(dropped(warmup, one.sizes["draw"]), None)) for group, one in by_group.items()}
 
 
-def write(found: Mapping[str, xr.Dataset], folder: Path, format: str = "h5") -> list[Path]:
+def write(by_group: Mapping[str, xr.Dataset], folder: Path, format: str = "h5") -> list[Path]:
     """Write each dataset to `<group>.<format>`, replacing the file, so that writing twice gives the same files."""
     if format not in WRITERS:
         raise BadSetting(f"unknown dataset format {format!r}; there are: {', '.join(WRITERS)}")
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for group, one in found.items():
+    for group, one in by_group.items():
         path = folder / f"{filename(group or UNGROUPED, (path.stem for path in written))}.{format}"
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            WRITERS[format](one, aside)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        with replacing(path) as temporary:
+            WRITERS[format](one, temporary)
         written.append(path)
     return written
 
@@ -96,7 +97,7 @@ def _to_csv(one: xr.Dataset, path: Path) -> None:
     _flat(one).to_csv(path, index=False, date_format="%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _flat(one: xr.Dataset) -> Any:
+def _flat(one: xr.Dataset) -> pd.DataFrame:
     """A data frame of the metrics with one value per draw, named as logged; without arrays."""
     scalars = [name for name, values in one.data_vars.items() if values.dims == ("draw",)]
     frame = one[scalars].to_dataframe().reset_index(drop=True)
@@ -156,7 +157,7 @@ def _dataset(group: str, pieces: Sequence[_Piece]) -> xr.Dataset:
     # Names with the group come first: `loss` is `train/loss` even if there is another `loss`.
     pieces = sorted(pieces, key=lambda piece: group_of(piece.name) != group)
     steps, times, places = _draws(pieces)
-    variables: dict[str, Any] = {}
+    variables: Variables = {}
     for piece, place in zip(pieces, places, strict=True):
         values = np.full((*piece.values.shape[:-1], len(steps)), np.nan)
         values[..., place] = piece.values
@@ -189,7 +190,7 @@ def _draws(pieces: Sequence[_Piece]) -> tuple[Steps, Ints, list[Ints]]:
     return steps[draws // most], times, places
 
 
-def _dims(values: Floats, others: Mapping[str, Any]) -> tuple[tuple[str, ...], Floats]:
+def _dims(values: Floats, others: Variables) -> tuple[tuple[str, ...], Floats]:
     """The dimensions of an array; vectors of a new length get their own dimension."""
     if values.ndim == 1:
         return ("draw",), values
@@ -201,7 +202,7 @@ def _dims(values: Floats, others: Mapping[str, Any]) -> tuple[tuple[str, ...], F
     return (*dims, "draw"), values
 
 
-def _variable(name: str, taken: Mapping[str, Any]) -> str:
+def _variable(name: str, taken: Collection[str]) -> str:
     """A unique variable name: letters, digits and underscores."""
     safe = "".join(char if char.isalnum() or char == "_" else "_" for char in name) or "_"
     safe = safe.encode("utf-8", "ignore").decode()

@@ -7,7 +7,6 @@ every variable, and rewrites the list each time it grows, which is about ten tim
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -24,7 +23,7 @@ def write(one: xr.Dataset, path: Path) -> None:
     beside = " ".join(str(name) for name in one.coords if name not in one.sizes)
     with h5py.File(path, "w", libver=("v108", "v108"), track_order=True) as file:
         scales = {str(dim): _scale(file, one, str(dim), size) for dim, size in one.sizes.items()}
-        uses: dict[str, list[tuple[Any, int]]] = {dim: [] for dim in scales}
+        uses: dict[str, list[tuple[h5py.Reference, int]]] = {dim: [] for dim in scales}
         for name, variable in one.variables.items():
             if name in scales:
                 continue
@@ -41,7 +40,7 @@ def write(one: xr.Dataset, path: Path) -> None:
                 scales[dim].attrs["REFERENCE_LIST"] = np.array(used, USE)
 
 
-def _scale(file: Any, one: xr.Dataset, dim: str, size: int) -> Any:
+def _scale(file: h5py.File, one: xr.Dataset, dim: str, size: int) -> h5py.Dataset:
     if dim in one.coords:
         scale, name = file.create_dataset(dim, data=one[dim].values), dim
     else:
@@ -50,7 +49,7 @@ def _scale(file: Any, one: xr.Dataset, dim: str, size: int) -> Any:
     return scale
 
 
-def _lists(references: list[Any]) -> NDArray[np.object_]:
+def _lists(references: list[h5py.Reference]) -> NDArray[np.object_]:
     """A list of scales per axis, each with one."""
     lists = np.empty(len(references), h5py.vlen_dtype(h5py.ref_dtype))
     for axis, reference in enumerate(references):
@@ -58,6 +57,6 @@ def _lists(references: list[Any]) -> NDArray[np.object_]:
     return lists
 
 
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
+def _plain(values: NDArray[np.generic]) -> NDArray[np.generic]:
     """Times as integers."""
     return values.astype("datetime64[ns]").view(np.int64) if values.dtype.kind == "M" else values

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from chiplog.core import display
+from chiplog.core.records import Plain
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.redact import redact, redact_text, redact_words
 from chiplog.metrics import catalog
@@ -21,7 +22,7 @@ from chiplog.store.points.series import Series
 from chiplog.store.reader import Stored
 from chiplog.views import ansi
 from chiplog.views.charts import svg
-from chiplog.views.charts.curve_data import Curve, curve, deviation, main_series
+from chiplog.views.charts.curve_data import Curve, curve, deviation, main_series, statistics
 from chiplog.views.charts.text_plot import line_plot
 from chiplog.views.metric_families import Family
 from chiplog.views.metric_groups import curves_of
@@ -99,12 +100,11 @@ def _measure(stored: Stored, family: Family) -> Measured | None:
     series = main_series(stored, family)
     if not len(series):  # a newer launch hides it
         return None
-    stats = {stat: stored.series(name) for stat, name in family.curves.items()}
     at = _best(family.name, series.values)
     return Measured(
         family,
         series,
-        curve(series, POINTS, stats, family.name),
+        curve(series, POINTS, statistics(stored, family), family.name),
         float(series.values[0]),
         float(series.values[-1]),
         None if at is None else float(series.values[at]),
@@ -124,7 +124,7 @@ def _best(name: str, values: Floats) -> int | None:
 
 
 def _weight(name: str) -> tuple[int, str]:
-    """Losses first, then what says how well it goes, then the rest by name; machines last."""
+    """Losses first, then metrics with a better direction, then the rest by name; machines last."""
     if catalog.is_loss(name):
         return 0, name
     return 1 if catalog.direction(name) else 3 if name.startswith("gpu/") else 2, name
@@ -136,7 +136,7 @@ def _weight(name: str) -> tuple[int, str]:
 def _what(
     stored: Stored,
     contents: Contents,
-    environment: Mapping[str, Any],
+    environment: Mapping[str, Plain],
     measured: Sequence[Measured],
     ends: Ends | None,
 ) -> Pairs:
@@ -195,12 +195,12 @@ def _overview(measured: Sequence[Measured], more: str) -> Grid:
 
 
 def _curves(stored: Stored, measured: Sequence[Measured], pictures: Mapping[str, str]) -> Iterator[Block]:
-    known = set(stored.names())
+    names_logged = set(stored.names())
     for number, one in enumerate(measured[:CURVES]):
         name = one.family.name
         drawn, names = [one.drawn], [one.family.group]
         other = f"eval/{one.family.short}"
-        if one.family.group == "train" and other in known and not other.endswith("tokens"):
+        if one.family.group == "train" and other in names_logged and not other.endswith("tokens"):
             drawn.append(curve(stored.series(other), POINTS))
             names.append("eval")
         file = pictures.get(name, "")
@@ -217,28 +217,28 @@ def _plotted(drawn: Sequence[Curve]) -> str:
 
 def _evals(contents: Contents) -> Grid:
     """The newest evaluations as logged; statistics across ranks are bands of the curves."""
-    found = [record for record in contents.evals if not record.across]
-    names = list(dict.fromkeys(name for record in found for name in record.metrics if name != "step"))[:10]
+    evals = [record for record in contents.evals if not record.across]
+    names = list(dict.fromkeys(name for record in evals for name in record.metrics if name != "step"))[:10]
     rows = [
-        [_number(record.step), *(_number(record.metrics.get(name, "")) for name in names)] for record in found[-EVALS:]
+        [_number(record.step), *(_number(record.metrics.get(name, "")) for name in names)] for record in evals[-EVALS:]
     ]
-    more = f"the last {EVALS} of {len(found):,}" if len(found) > EVALS else ""
+    more = f"the last {EVALS} of {len(evals):,}" if len(evals) > EVALS else ""
     return Grid(["step", *names], rows, right=["step", *names], more=more)
 
 
 def _alerts(contents: Contents) -> Grid:
-    found = list(contents.alerts)
+    alerts = list(contents.alerts)
     rows = [
         [
             "" if record.step is None else _number(record.step),
             record.level,
             redact_text(record.title),
             redact_text(record.text),
-            ", ".join(f"{key} {_said(value)}" for key, value in flat(redact(record.evidence))),
+            ", ".join(f"{key} {_as_text(value)}" for key, value in flat(redact(record.evidence))),
         ]
-        for record in found[-ALERTS:]
+        for record in alerts[-ALERTS:]
     ]
-    more = f"the last {ALERTS} of {len(found):,}" if len(found) > ALERTS else ""
+    more = f"the last {ALERTS} of {len(alerts):,}" if len(alerts) > ALERTS else ""
     return Grid(["step", "level", "alert", "what", "evidence"], rows, right=["step"], more=more)
 
 
@@ -258,18 +258,18 @@ def _samples(contents: Contents) -> Iterator[Block]:
     for name, samples in contents.tables.items():
         rows = [one.cells for one in list(samples)[-SAMPLES:]]
         head = list(dict.fromkeys(str(key) for row in rows for key in row))[:12]
-        cells = [[redact_text(_said(row.get(key, "")))[:600] for key in head] for row in rows]
+        cells = [[redact_text(_as_text(row.get(key, "")))[:600] for key in head] for row in rows]
         yield Grid(head, cells, more=f"the newest rows of the table {name}")
 
 
-def _environment(facts: Mapping[str, Any], noted: Mapping[str, Any]) -> Pairs:
+def _environment(facts: Mapping[str, Plain], noted: Mapping[str, Plain]) -> Pairs:
     """What chiplog recorded at the start, then what the script recorded."""
     order = ("host", "platform", "cpus", "device", "python", "executable", "cwd", "script")
     first = [(key, str(facts[key])) for key in order if facts.get(key)]
     packages = [(name, str(version)) for name, version in (facts.get("packages") or {}).items()]
     variables = [(f"${name}", str(value)) for name, value in (facts.get("variables") or {}).items()]
-    known = {*order, "packages", "variables", "git", "command"}
-    rest = list(flat({key: value for key, value in facts.items() if key not in known}))
+    listed = {*order, "packages", "variables", "git", "command"}
+    rest = list(flat({key: value for key, value in facts.items() if key not in listed}))
     return Pairs([*first, *packages, *variables, *rest, *flat(noted)])
 
 
@@ -291,7 +291,7 @@ def _data(stored: Stored) -> Pairs:
     return Pairs([*rows, ("read it", f"chiplog.read({str(stored.path.absolute())!r})")])
 
 
-def _reproduce(stored: Stored, facts: Mapping[str, Any]) -> Iterator[Block]:
+def _reproduce(stored: Stored, facts: Mapping[str, Plain]) -> Iterator[Block]:
     git = facts.get("git") or {}
     lines = [f"cd {shlex.quote(str(facts['cwd']))}"] if facts.get("cwd") else []
     if git.get("commit"):
@@ -308,16 +308,16 @@ def _reproduce(stored: Stored, facts: Mapping[str, Any]) -> Iterator[Block]:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def flat(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def flat(data: Mapping[str, Plain]) -> Iterator[tuple[str, str]]:
     """Nested settings as pairs of a name with slashes and a text."""
-    return ((name, _said(value)) for name, value in flatten(data))
+    return ((name, _as_text(value)) for name, value in flatten(data))
 
 
-def _took(value: Any) -> str:
-    return f"{value:.2f}s" if isinstance(value, (int, float)) and not isinstance(value, bool) else _said(value)
+def _took(value: object) -> str:
+    return f"{value:.2f}s" if isinstance(value, (int, float)) and not isinstance(value, bool) else _as_text(value)
 
 
-def _said(value: Any) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -328,7 +328,7 @@ def _said(value: Any) -> str:
         return str(value)
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     """Integers in full, other numbers in about five digits."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
@@ -337,12 +337,12 @@ def _number(value: Any) -> str:
     return f"{value:.5g}"
 
 
-def _command(facts: Mapping[str, Any]) -> str:
+def _command(facts: Mapping[str, Plain]) -> str:
     command = facts.get("command")
     return shlex.join(map(str, command)) if isinstance(command, list) else str(command or "")
 
 
-def _git(git: Mapping[str, Any]) -> str:
+def _git(git: Mapping[str, Plain]) -> str:
     if not git.get("commit"):
         return ""
     dirty = ", with changes that were not committed" if git.get("dirty") else ""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,9 +86,7 @@ def estimate(x: Floats, values: Floats, at: float) -> Measurement:
     x, values = x[order], values[order]
     inside = len(x) - int(np.searchsorted(x, at - WINDOW * (at - x[0])))
     spread, fewer = _scatter(x[-max(inside, FEWEST) :], values[-max(inside, FEWEST) :])
-    if (
-        inside < FEWEST
-    ):  # a rare metric, such as an evaluation: its last value, with the scatter of all points around a line
+    if inside < FEWEST:  # rare, such as an evaluation: the last value, with the scatter of all points around a line
         return Measurement(float(values[-1]), spread)
     return Measurement(float(values[-inside:].mean()), spread / math.sqrt(fewer))
 
@@ -139,21 +137,13 @@ def _equal(runs: Sequence[Stored], names: Sequence[str], metrics: Sequence[str],
     rows: list[list[str]] = []
     for metric in metrics[:METRICS]:
         rows += _rows(runs, names, metric, basis)
-    head = [
-        "metric",
-        _noun(basis),
-        *([] if len(runs) == 2 else ["run"]),
-        "first",
-        "other",
-        "difference",
-        "%",
-        "verdict",
-    ]
+    run = [] if len(runs) == 2 else ["run"]
+    head = ["metric", _noun(basis), *run, "first", "other", "difference", "%", "verdict"]
     yield Grid(head, rows, right=[name for name in head if name not in ("metric", "verdict", "run")])
 
 
 def _rows(runs: Sequence[Stored], names: Sequence[str], metric: str, basis: str) -> Iterator[list[str]]:
-    found: list[tuple[Floats, Series]] = []
+    curves: list[tuple[Floats, Series]] = []
     for run in runs:
         series = run.series(metric)
         try:
@@ -162,9 +152,9 @@ def _rows(runs: Sequence[Stored], names: Sequence[str], metric: str, basis: str)
             return
         if not np.isfinite(x).any():
             return
-        found.append((x, series))
-    at = min(float(x[np.isfinite(x)].max()) for x, _ in found)
-    first, *others = [estimate(x, series.values, at) for x, series in found]
+        curves.append((x, series))
+    at = min(float(x[np.isfinite(x)].max()) for x, _ in curves)
+    first, *others = [estimate(x, series.values, at) for x, series in curves]
     for name, other in zip(names[1:], others, strict=True):
         gap = other.value - first.value
         share = f"{gap / abs(first.value):+.2%}" if first.value and math.isfinite(gap) else ""
@@ -189,8 +179,7 @@ def _pictures(runs: Sequence[Stored], names: Sequence[str], metrics: Sequence[st
 
 
 def _environment(run: Stored) -> dict[str, str]:
-    facts: dict[str, Any] = redact(run.environment)
-    return {key: value for key, value in flat(facts) if key not in ("cwd", "script", "executable")}
+    return {key: value for key, value in flat(redact(run.environment)) if key not in ("cwd", "script", "executable")}
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -198,9 +187,9 @@ def _environment(run: Stored) -> dict[str, str]:
 
 def _shared(runs: Sequence[Stored]) -> list[str]:
     """The metrics that all runs logged, losses first."""
-    known = [{name for name in run.names() if len(run.series(name))} for run in runs]
+    logged = [{name for name in run.names() if len(run.series(name))} for run in runs]
     both = [
-        one.name for one in families(runs[0].names()) if not one.counts and all(one.name in names for names in known)
+        one.name for one in families(runs[0].names()) if not one.counts and all(one.name in names for names in logged)
     ]
     return sorted(both, key=lambda name: (not is_loss(name), name.startswith("gpu/"), name))
 

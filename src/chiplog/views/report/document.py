@@ -53,8 +53,9 @@ class Section(NamedTuple):
     blocks: Sequence[Block]
 
     @property
-    def empty(self) -> bool:
-        return not any(_says(block) for block in self.blocks)
+    def shown(self) -> list[Block]:
+        """The blocks that are not empty."""
+        return [block for block in self.blocks if not _is_empty(block)]
 
 
 class Document(NamedTuple):
@@ -65,19 +66,14 @@ class Document(NamedTuple):
     @property
     def shown(self) -> list[Section]:
         """The sections that are not empty."""
-        return [section for section in self.sections if not section.empty]
+        return [section for section in self.sections if section.shown]
 
 
-def says(section: Section) -> list[Block]:
-    """The blocks of a section that are not empty."""
-    return [block for block in section.blocks if _says(block)]
-
-
-def _says(block: Block) -> bool:
+def _is_empty(block: Block) -> bool:
     if isinstance(block, Pairs):
-        return any(text for _, text in block.rows)
+        return not any(text for _, text in block.rows)
     if isinstance(block, Grid):
-        return bool(block.rows)
+        return not block.rows
     if isinstance(block, Picture):
-        return bool(block.svg or block.text or block.file)
-    return bool(block.text)
+        return not (block.svg or block.text or block.file)
+    return not block.text

@@ -46,8 +46,8 @@ def text(ledger: Ledger, *, width: int, colour: bool) -> str:
 def fall(parts: Sequence[Share], *, width: int) -> str:
     """A typical step in its parts, each with its source."""
     step = sum(part.seconds for part in parts)
-    said = [
+    shares = [
         f"{part.name} {display.duration(part.seconds)} ({part.seconds / step:.1%}, {part.source})" for part in parts
     ]
-    lines = wrap(f"typical step ({display.duration(step)}): " + "   ".join(said), width - 2)
+    lines = wrap(f"typical step ({display.duration(step)}): " + "   ".join(shares), width - 2)
     return "\n".join(f"  {line}" for line in lines)

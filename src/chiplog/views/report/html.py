@@ -7,7 +7,7 @@ from html import escape
 
 from chiplog.core.messages import clean
 from chiplog.views.metric_families import filename
-from chiplog.views.report.document import Block, Document, Grid, Pairs, Picture, Quote, Section, says
+from chiplog.views.report.document import Block, Document, Grid, Pairs, Picture, Quote, Section
 
 # Nothing may be loaded and nothing may run, whatever the names and texts of a run contain.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -63,7 +63,7 @@ def to_html(document: Document) -> str:
 
 
 def _section(anchor: str, section: Section) -> str:
-    return f'<h2 id="{anchor}">{_text(section.title)}</h2>' + "".join(_blocks(says(section)))
+    return f'<h2 id="{anchor}">{_text(section.title)}</h2>' + "".join(_blocks(section.shown))
 
 
 def _blocks(blocks: list[Block]) -> Iterator[str]:

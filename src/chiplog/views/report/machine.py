@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,25 +23,27 @@ TELEMETRY = ("gpu/", "host/", "allocator/")
 STEP_TIME = "train/step_time_sec"
 SLOW = 1.05  # times the median rank: a straggler
 
+Wanted: TypeAlias = Callable[[str], bool]  # by name
+
 
 def sections(
-    stored: Stored, contents: Contents, known: Mapping[str, Series], shown: Sequence[Family] = ()
+    stored: Stored, contents: Contents, series: Mapping[str, Series], shown: Sequence[Family] = ()
 ) -> Iterator[Section]:
-    """The sections; `known` are series that are already read, `shown` the metrics of the report."""
-    yield Section("Speed", [_quantiles(known, lambda name: name.rpartition("/")[2] in SPEED)])
-    goodput = _last(known, lambda name: "goodput" in name or "badput" in name)
-    yield Section("Goodput", [*_ledger(stored, known), goodput])
-    yield Section("Machines", [_quantiles(known, lambda name: name.startswith(TELEMETRY))])
+    """The sections; `series` are those already read, `shown` the metrics of the report."""
+    yield Section("Speed", [_quantiles(series, lambda name: name.rpartition("/")[2] in SPEED)])
+    goodput = _last(series, lambda name: "goodput" in name or "badput" in name)
+    yield Section("Goodput", [*_ledger(stored, series), goodput])
+    yield Section("Machines", [_quantiles(series, lambda name: name.startswith(TELEMETRY))])
     yield Section("Ranks", [_across(stored, shown), *_waits(stored), _ranks(stored), *_stragglers(contents)])
     yield Section(
-        "Routers", [_last(known, lambda name: "moe" in name.split("/")[0] or "/moe" in name), *_loads(contents)]
+        "Routers", [_last(series, lambda name: "moe" in name.split("/")[0] or "/moe" in name), *_loads(contents)]
     )
 
 
-def _quantiles(known: Mapping[str, Series], wanted: Any) -> Grid:
+def _quantiles(series: Mapping[str, Series], wanted: Wanted) -> Grid:
     rows = []
-    for name, series in known.items():
-        finite = series.values[np.isfinite(series.values)]
+    for name, one in series.items():
+        finite = one.values[np.isfinite(one.values)]
         if wanted(name) and len(finite):
             numbers = np.quantile(finite, [0.5, 0.05, 0.95])
             last = display.number(float(finite[-1]))
@@ -50,16 +52,14 @@ def _quantiles(known: Mapping[str, Series], wanted: Any) -> Grid:
     return Grid(head, rows, right=head[1:5])
 
 
-def _last(known: Mapping[str, Series], wanted: Any) -> Grid:
-    rows = [
-        [name, display.number(float(series.values[-1])), unit(name)] for name, series in known.items() if wanted(name)
-    ]
+def _last(series: Mapping[str, Series], wanted: Wanted) -> Grid:
+    rows = [[name, display.number(float(one.values[-1])), unit(name)] for name, one in series.items() if wanted(name)]
     return Grid(["metric", "last", "unit"], rows, right=["last"])
 
 
-def _ledger(stored: Stored, known: Mapping[str, Series]) -> Iterator[Block]:
+def _ledger(stored: Stored, series: Mapping[str, Series]) -> Iterator[Block]:
     """Where the time went, if steps were timed."""
-    if STEP_TIME not in known:
+    if STEP_TIME not in series:
         return
     spent = stored.goodput()
     if spent.wall <= 0:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from chiplog.core.messages import clean
-from chiplog.views.report.document import Block, Document, Grid, Pairs, Picture, Quote, says
+from chiplog.views.report.document import Block, Document, Grid, Pairs, Picture, Quote
 
 _SIGNS = re.compile(r"([\\`*_{}\[\]|#!~])")
 
@@ -17,7 +17,7 @@ def to_markdown(document: Document) -> str:
     parts = [f"# {escape(document.title)}", f"_{escape(document.under)}_" if document.under else ""]
     for section in document.shown:
         parts.append(f"## {escape(section.title)}")
-        for block in says(section):
+        for block in section.shown:
             parts += _block(block)
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from chiplog.core.display import paint, wrap
 from chiplog.core.messages import clean
-from chiplog.views.report.document import Block, Document, Grid, Pairs, Picture, Quote, says
+from chiplog.views.report.document import Block, Document, Grid, Pairs, Picture, Quote
 from chiplog.views.table import pairs, table
 
 
 def to_text(document: Document, *, width: int, colour: bool = False) -> str:
     parts = [paint(clean(document.title), "1", colour) + (f"\n{clean(document.under)}" if document.under else "")]
     for section in document.shown:
-        body = "\n\n".join(part for block in says(section) for part in _block(block, width, colour))
+        body = "\n\n".join(part for block in section.shown for part in _block(block, width, colour))
         parts.append(f"{paint(clean(section.title), '1', colour)}\n{body}")
     return "\n\n".join(parts)
 

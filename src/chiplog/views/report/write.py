@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from chiplog.core import messages
 from chiplog.core.engine.attachments import is_private, make_private
@@ -20,6 +20,15 @@ from chiplog.core.errors import BadSetting
 from chiplog.core.values.text import words
 from chiplog.store.contents.contents import LOGGED, Contents
 from chiplog.store.reader import Stored
+from chiplog.views.charts import text_plot_files
+from chiplog.views.charts.text_plot_files import Look
+from chiplog.views.replace_file import replacing
+from chiplog.views.report.build import Ends, report
+from chiplog.views.report.html import to_html
+from chiplog.views.report.markdown import to_markdown
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 STAGES = ("data", "plots", "text", "report")
 EXTRAS = {"xarray": "data", "h5py": "data", "pandas": "data", "matplotlib": "plot"}
@@ -35,7 +44,7 @@ class EndFiles:
         self.seconds: dict[str, float] = {}
         self.pictures: dict[str, Path] = {}  # by metric
         self.trouble: dict[str, str] = {}
-        self.datasets: dict[str, Any] = {}
+        self.datasets: dict[str, xr.Dataset] = {}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -67,7 +76,7 @@ def finalize(
     formats: Sequence[str] = ("h5",),
     pictures: Sequence[str] = ("png",),
     title: str = "",
-    look: Any = None,
+    look: Look | None = None,
     show: Show | None = None,
     events: bool = False,
     state: str = "",
@@ -78,8 +87,8 @@ def finalize(
     The report may go to another one, `report_to`.
 
     `warmup` leaves the first values out of all of them: a fraction as a float, that many as an int. `show` is called
-    with the text plots, one after the other. `events` writes datasets of those too. Doing it twice
-    gives the same files.
+    with the text plots, one after the other. `events` also writes datasets of events. Calling this twice
+    writes the same files.
 
     `state` is for a process that is about to end its own run: the final state for the report, which then counts the
     time up to now, and how long each stage took.
@@ -91,8 +100,7 @@ def finalize(
     contents = stored.contents(*LOGGED)
     if "data" in stages:
         with ending.stage("data"):
-            ending.datasets = _datasets(stored, contents, warmup, events)
-            _data(out, ending, formats)
+            _data(stored, contents, out, ending, formats, warmup, events)
     if "plots" in stages:
         with ending.stage("plots"):
             _plots(stored, contents, out / "plots" / "mplot", ending, chains, warmup, pictures)
@@ -107,15 +115,18 @@ def finalize(
     return ending
 
 
-def _datasets(stored: Stored, contents: Contents, warmup: int | float, events: bool) -> dict[str, Any]:
-    from chiplog.views.export.datasets import datasets
-
-    return dict(datasets(stored, warmup=warmup, contents=contents, events=events))
-
-
-def _data(out: Path, ending: EndFiles, formats: Sequence[str]) -> None:
+def _data(
+    stored: Stored,
+    contents: Contents,
+    out: Path,
+    ending: EndFiles,
+    formats: Sequence[str],
+    warmup: int | float,
+    events: bool,
+) -> None:
     from chiplog.views.export import datasets
 
+    ending.datasets = datasets.datasets(stored, warmup=warmup, contents=contents, events=events)
     for ending_of_name in formats:
         with ending.stage(f"data as {ending_of_name}"):
             ending.made += datasets.write(ending.datasets, out, ending_of_name)
@@ -150,14 +161,10 @@ def _texts(
     folder: Path,
     ending: EndFiles,
     warmup: int | float,
-    look: Any,
+    look: Look | None,
     show: Show | None,
 ) -> None:
-    from chiplog.views.charts import text_plot_files
-
-    for path, shown in text_plot_files.write(
-        stored, folder, look or text_plot_files.Look(), warmup=warmup, contents=contents
-    ):
+    for path, shown in text_plot_files.write(stored, folder, look or Look(), warmup=warmup, contents=contents):
         ending.made.append(path)
         if show is not None:
             show(f"{shown()}\n")
@@ -166,10 +173,6 @@ def _texts(
 def _report(
     stored: Stored, contents: Contents, out: Path, ending: EndFiles, warmup: int | float, title: str, state: str
 ) -> None:
-    from chiplog.views.report.build import Ends, report
-    from chiplog.views.report.html import to_html
-    from chiplog.views.report.markdown import to_markdown
-
     files = {
         name: Path(os.path.relpath(path, out)).as_posix()
         for name, path in ending.pictures.items()
@@ -186,6 +189,5 @@ def _report(
 
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text, encoding="utf-8", errors="replace")
-    aside.replace(path)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="replace")

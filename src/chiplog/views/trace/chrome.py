@@ -7,44 +7,40 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from chiplog.core import records
-from chiplog.core.records import Alert, Eval, Event, Step
-from chiplog.metrics.span_lanes import Lanes
+from chiplog.core.records import Alert, Eval, Event, Plain, Step
 from chiplog.store.contents.segment import segments
 from chiplog.store.perfetto.trace import COUNTERS, matcher
 from chiplog.store.reader import Stored
 from chiplog.store.spans.span import Span
+from chiplog.views.replace_file import replacing
+from chiplog.views.trace.lanes import Lanes
 
 
 def write(stored: Stored, path: Path, *, rank: int | None = None) -> int:
     """Write the trace, compressed for `.gz`; returns its size in bytes. Times count from `baseTimeNanoseconds`."""
-    told = list(events(stored, rank=rank))
-    base = min((event["ts"] for event in told if "ts" in event), default=0)
-    for event in told:
+    listed = list(events(stored, rank=rank))
+    base = min((event["ts"] for event in listed if "ts" in event), default=0)
+    for event in listed:
         if "ts" in event:  # a double holds microseconds since 1970 only to a quarter
             event["ts"] = (event["ts"] - base) / 1e3
-    data = msgspec.json.encode({"displayTimeUnit": "ms", "baseTimeNanoseconds": base, "traceEvents": told})
+    data = msgspec.json.encode({"displayTimeUnit": "ms", "baseTimeNanoseconds": base, "traceEvents": listed})
     data = gzip.compress(data) if path.suffix == ".gz" else data
-    aside = path.with_name(f".{path.name}.new")
-    try:
-        aside.write_bytes(data)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
     return len(data)
 
 
-def events(stored: Stored, *, rank: int | None = None) -> Iterator[dict[str, Any]]:
+def events(stored: Stored, *, rank: int | None = None) -> Iterator[dict[str, Plain]]:
     """Chrome's events, except that `ts` is in wall-clock nanoseconds.
 
     An attempt of a rank is a process, and its timelines are threads.
     """
     spans = stored.spans() if rank is None else stored.spans().of(rank=rank)
-    known = {span.key: span for span in spans}
+    by_key = {span.key: span for span in spans}
     flows = count(1)  # across processes: an id identifies one arrow in the whole trace
     pids: dict[tuple[int, int], int] = {}
     rows = _rows(spans)
@@ -56,7 +52,7 @@ def events(stored: Stored, *, rank: int | None = None) -> Iterator[dict[str, Any
             named.add(tid)
             yield _metadata("thread_name", pid, tid, span.thread)
         yield _complete(span, pid, tid)
-        outer = known.get(span.parent_key)
+        outer = by_key.get(span.parent_key)
         if span.kind == "device" and outer is not None:
             flow = {"cat": "device", "name": "launch", "id": next(flows)}
             yield {"ph": "s", "ts": outer.start, "pid": pid, "tid": rows[outer.key], **flow}
@@ -80,8 +76,8 @@ def events(stored: Stored, *, rank: int | None = None) -> Iterator[dict[str, Any
 
 
 def _rows(spans: Iterable[Span]) -> dict[Hashable, int]:
-    """The number of the row that each span stands in: those of a row lie one inside the other or apart, since of others
-    Perfetto shows only the first."""
+    """The row number of each span. Spans of a row are nested or apart: of others, Perfetto would show only
+    the first."""
     lanes: dict[Hashable, Lanes] = defaultdict(lambda: Lanes(nested=True))
     numbers: dict[tuple[Hashable, int], int] = {}  # by timeline and lane
     rows: dict[Hashable, int] = {}
@@ -91,7 +87,7 @@ def _rows(spans: Iterable[Span]) -> dict[Hashable, int]:
     return rows
 
 
-def _complete(span: Span, pid: int, tid: int) -> dict[str, Any]:
+def _complete(span: Span, pid: int, tid: int) -> dict[str, Plain]:
     args = {**({} if span.step is None else {"step": span.step}), **span.tags}
     if span.failed:
         args["error"] = span.error or "failed"
@@ -101,5 +97,5 @@ def _complete(span: Span, pid: int, tid: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _metadata(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+def _metadata(what: str, pid: int, tid: int, name: str) -> dict[str, Plain]:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}

@@ -9,8 +9,8 @@ from zlib import crc32
 import msgspec
 
 from chiplog.core.display import columns, cut, paint, short_duration
-from chiplog.metrics.span_lanes import Lanes
 from chiplog.store.spans.span import Span
+from chiplog.views.trace.lanes import Lanes
 
 PALETTE = ("44", "42", "45", "46", "43", "41")  # SGR backgrounds
 HUES = ("#7aa6da", "#8cc98c", "#c397d8", "#70c0b1", "#e7c547", "#d98a8a", "#b9a98c", "#9db4c8")
@@ -40,7 +40,7 @@ def bands(spans: Sequence[Span]) -> list[Band]:
     for span in sorted(spans, key=lambda one: (one.start, -one.duration)):
         lanes.setdefault((span.rank, span.attempt, ORDER.get(span.kind, 4), span.thread), []).append(span)
     several = len({key[0] for key in lanes}) > 1
-    found = []
+    listed = []
     for rank, attempt, kind, label in sorted(lanes):
         boxes: list[Box] = []
         rows = Lanes()
@@ -48,8 +48,8 @@ def bands(spans: Sequence[Span]) -> list[Band]:
         for span in lanes[rank, attempt, kind, label]:
             row = row_of[span.id] = rows.place(span.start, span.end, first=row_of.get(span.parent, -1) + 1)
             boxes.append(Box(span, row))
-        found.append(Band(f"rank {rank} {label}" if several else label, len(rows), boxes))
-    return found
+        listed.append(Band(f"rank {rank} {label}" if several else label, len(rows), boxes))
+    return listed
 
 
 def draw(spans: Sequence[Span], *, width: int = 100, colour: bool = False, ascii: bool = False) -> str:
@@ -57,13 +57,13 @@ def draw(spans: Sequence[Span], *, width: int = 100, colour: bool = False, ascii
     if not spans:
         return "no spans"
     begin, end = min(span.start for span in spans), max(span.end for span in spans)
-    found, left = _most(bands(spans))
-    edge = min(24, max(columns(band.label) for band in found)) + 1
+    shown, left = _busiest(bands(spans))
+    edge = min(24, max(columns(band.label) for band in shown)) + 1
     room = max(20, width - edge)
     scale = room / max(1, end - begin)
     ruler = _ruler((end - begin) / 1e9, room)
     lines = [" " * edge + (ruler.replace("µ", "u") if ascii else ruler)]
-    for band in found:
+    for band in shown:
         for row in range(band.rows):
             label = (_plain if ascii else cut)(band.label, edge - 1).ljust(edge) if row == 0 else " " * edge
             boxes = [box.span for box in band.boxes if box.row == row]
@@ -80,7 +80,7 @@ def svg(spans: Sequence[Span], *, width: int = 1000, title: str = "") -> str:
     hues: dict[str, str] = {}
     out: list[str] = []
     y = MARGIN + 40
-    for band in _most(bands(spans))[0]:
+    for band in _busiest(bands(spans))[0]:
         out.append(
             f'<text x="{MARGIN}" y="{y + 15}" class="lane">{escape(cut(band.label, 22))}</text>'
             f'<line x1="{MARGIN}" x2="{width - MARGIN}" y1="{y - 3}" y2="{y - 3}" class="rule"/>'
@@ -90,14 +90,14 @@ def svg(spans: Sequence[Span], *, width: int = 1000, title: str = "") -> str:
             x = MARGIN + LABELS + (span.start - begin) * scale
             wide = max(1.0, span.duration * scale)
             top = y + box.row * ROW
-            said = f"{span.name} {short_duration(span.seconds)}"
+            words = f"{span.name} {short_duration(span.seconds)}"
             hue = hues.setdefault(span.name, HUES[len(hues) % len(HUES)]) if span.kind != "queue" else "#e3e3e3"
             fill = "#d9534f" if span.failed else hue
             out.append(
-                f'<g><title>{escape(said)}</title><rect x="{x:.1f}" y="{top}" width="{wide:.1f}" height="{ROW - 3}" '
+                f'<g><title>{escape(words)}</title><rect x="{x:.1f}" y="{top}" width="{wide:.1f}" height="{ROW - 3}" '
                 f'rx="2" fill="{fill}"/>'
             )
-            for text in (said, span.name):
+            for text in (words, span.name):
                 if len(text) * 6.6 + 6 < wide:
                     out.append(f'<text x="{x + 4:.1f}" y="{top + 14}">{escape(text)}</text>')
                     break
@@ -125,13 +125,13 @@ def svg(spans: Sequence[Span], *, width: int = 1000, title: str = "") -> str:
     return "\n".join((head, *ticks, *out, "</svg>\n"))
 
 
-def _most(found: list[Band]) -> tuple[list[Band], int]:
+def _busiest(listed: list[Band]) -> tuple[list[Band], int]:
     """At most `MOST` timelines, the busiest ones; and how many are left out."""
-    if len(found) <= MOST:
-        return found, 0
-    busy = sorted(found, key=lambda band: -sum(box.span.duration for box in band.boxes if box.row == 0))
+    if len(listed) <= MOST:
+        return listed, 0
+    busy = sorted(listed, key=lambda band: -sum(box.span.duration for box in band.boxes if box.row == 0))
     kept = {id(band) for band in busy[:MOST]}
-    return [band for band in found if id(band) in kept], len(found) - MOST
+    return [band for band in listed if id(band) in kept], len(listed) - MOST
 
 
 def _row(spans: Sequence[Span], begin: int, scale: float, room: int, colour: bool, ascii: bool) -> str:
@@ -175,9 +175,9 @@ def _plain(text: str, width: int) -> str:
 
 
 def _ruler(seconds: float, room: int) -> str:
-    said = [short_duration(seconds * part / 4) if part else "0" for part in range(5)]
+    labels = [short_duration(seconds * part / 4) if part else "0" for part in range(5)]
     line = [" "] * room
-    for part, text in enumerate(said):
+    for part, text in enumerate(labels):
         at = min(room - len(text), max(0, round(room * part / 4) - (len(text) // 2 if 0 < part < 4 else 0)))
         line[at : at + len(text)] = text
     return "".join(line)

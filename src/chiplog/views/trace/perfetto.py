@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from chiplog.core.records import Attempt
@@ -10,6 +11,7 @@ from chiplog.store.contents.segment import segments
 from chiplog.store.perfetto import trace
 from chiplog.store.perfetto.trace import COUNTERS, Trace
 from chiplog.store.reader import Stored
+from chiplog.views.replace_file import replacing
 
 
 def packets(stored: Stored, *, rank: int | None = None, counters: Iterable[str] = COUNTERS) -> Iterator[bytes]:
@@ -32,14 +34,5 @@ def packets(stored: Stored, *, rank: int | None = None, counters: Iterable[str] 
 
 def write(stored: Stored, path: Path, *, rank: int | None = None, more: Iterable[bytes] = ()) -> int:
     """Write the trace, followed by more packets, atomically; returns its size in bytes."""
-    aside = path.with_name(f".{path.name}.new")
-    size = 0
-    try:
-        with aside.open("wb") as file:
-            for pieces in (packets(stored, rank=rank), more):
-                for piece in pieces:
-                    size += file.write(piece)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-    return size
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        return sum(map(file.write, chain(packets(stored, rank=rank), more)))

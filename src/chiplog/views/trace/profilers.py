@@ -13,18 +13,23 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from chiplog.core import messages
 from chiplog.core.errors import ChiplogError
-from chiplog.metrics.span_lanes import Lanes
 from chiplog.store.perfetto.packets import PacketWriter
 from chiplog.store.reader import Stored
+from chiplog.views.trace.lanes import Lanes
+
+Event: TypeAlias = dict[str, Any]  # as in the file, except that pid and tid are hashable
+Id: TypeAlias = int | str | None  # of a process or thread
+Thread: TypeAlias = tuple[Id, Id]  # process, thread
 
 FIRST = 1 << 20  # numbers of sequences: beyond those of ranks
 _WALL = 1e15  # µs: later than 2001, so it is the wall clock itself
 _LATEST = 9e15  # µs: a time or duration that fits in 64 bits as nanoseconds
 LARGEST = 1 << 30  # bytes of a trace, uncompressed
+PATTERNS = ("*.trace.json.gz", "*.json", "*.json.gz")  # the first that matches
 LANES = 100  # per thread, for overlapping events; the last one takes the rest
 
 
@@ -35,19 +40,19 @@ class UnreadableTrace(ChiplogError, ValueError):
 def packets(files: Iterable[Path], stored: Stored) -> Iterator[bytes]:
     """The packets of traces, given as files or as jax.profiler's output directory."""
     number = FIRST
-    for given in files:
-        for file in _traces(given):
+    for path in files:
+        for file in _traces(path):
             yield from _one(file, number, stored)
             number += 1
 
 
-def _traces(given: Path) -> list[Path]:
-    if not given.is_dir():
-        return [given]
-    found = sorted(given.rglob("*.trace.json.gz")) or sorted(given.rglob("*.json")) or sorted(given.rglob("*.json.gz"))
-    if not found:
-        raise UnreadableTrace(f"{given} holds no trace: none of *.trace.json.gz, *.json and *.json.gz")
-    return found
+def _traces(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    for pattern in PATTERNS:
+        if traces := sorted(path.rglob(pattern)):
+            return traces
+    raise UnreadableTrace(f"{path} holds no trace: none of *.trace.json.gz, *.json and *.json.gz")
 
 
 def _one(file: Path, number: int, stored: Stored) -> Iterator[bytes]:
@@ -60,7 +65,7 @@ def _one(file: Path, number: int, stored: Stored) -> Iterator[bytes]:
     writer = PacketWriter(number, max(0, origin))
     tracks = _Tracks(writer, number, _names(events))
     flows = {(e.get("pid"), e.get("tid"), e["ts"]): e.get("id") for e in timed if e.get("ph") in ("s", "f")}
-    lanes: dict[tuple[Any, Any], list[tuple[int, int, Mapping[str, Any]]]] = defaultdict(list)
+    lanes: dict[Thread, list[tuple[int, int, Event]]] = defaultdict(list)
     out: list[bytes] = []
     for begin, duration, event in _stretches(timed):
         start = max(0, base + round(begin * 1000))
@@ -96,16 +101,15 @@ def _one(file: Path, number: int, stored: Stored) -> Iterator[bytes]:
 class _Tracks:
     """The tracks of an imported trace, created on first use."""
 
-    def __init__(self, writer: PacketWriter, number: int, names: Mapping[tuple[Any, Any], str]) -> None:
+    def __init__(self, writer: PacketWriter, number: int, names: Mapping[Thread, str]) -> None:
         self._writer, self._base, self._names = writer, number << 20, names
         self._pids = (number & 1023) << 20 | 1 << 30  # process and thread numbers: beyond those of ranks, too
-        self._known: dict[Any, int] = {}
+        self._uuids: dict[object, int] = {}
 
-    def of(self, pid: Any, tid: Any, lane: int) -> int:
-        known = self._known.get((pid, tid, lane))
-        if known is not None:
-            return known
-        uuid = self._known[pid, tid, lane] = self._base + len(self._known) + 1
+    def of(self, pid: Id, tid: Id, lane: int) -> int:
+        if (pid, tid, lane) in self._uuids:
+            return self._uuids[pid, tid, lane]
+        uuid = self._uuids[pid, tid, lane] = self._base + len(self._uuids) + 1
         if lane:
             self._writer.track(uuid, self._names.get((pid, tid), str(tid)), self.of(pid, tid, 0))
         else:
@@ -113,32 +117,32 @@ class _Tracks:
             self._writer.thread(uuid, self._pid(self._process(pid)), self._pid(uuid), name)
         return uuid
 
-    def counter(self, event: Mapping[str, Any], key: str) -> int:
+    def counter(self, event: Event, key: str) -> int:
         which = ("C", event.get("pid"), event.get("name"), key)
-        if which not in self._known:
-            self._known[which] = uuid = self._base + len(self._known) + 1
+        if which not in self._uuids:
+            self._uuids[which] = uuid = self._base + len(self._uuids) + 1
             self._writer.counter(uuid, f"{event.get('name')} {key}", self._process(event.get("pid")))
-        return self._known[which]
+        return self._uuids[which]
 
-    def _process(self, pid: Any) -> int:
-        if pid not in self._known:
-            self._known[pid] = uuid = self._base + len(self._known) + 1
+    def _process(self, pid: Id) -> int:
+        if pid not in self._uuids:
+            self._uuids[pid] = uuid = self._base + len(self._uuids) + 1
             self._writer.process(uuid, self._pid(uuid), self._names.get((pid, None), str(pid)))
-        return self._known[pid]
+        return self._uuids[pid]
 
     def _pid(self, uuid: int) -> int:
         return self._pids + (uuid - self._base)
 
 
-def _read(file: Path) -> tuple[list[dict[str, Any]], int | None]:
+def _read(file: Path) -> tuple[list[Event], int | None]:
     """(events, their origin in wall-clock nanoseconds)."""
     try:
         data = json.loads(_bytes(file))
         events = data["traceEvents"] if isinstance(data, dict) else data
         events = [_plain(event) for event in events if isinstance(event, dict)]
     except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error, RecursionError, MemoryError) as error:
-        said = str(error) or type(error).__name__
-        raise UnreadableTrace(f"{file} is not a torch.profiler or jax.profiler trace: {said}") from None
+        reason = str(error) or type(error).__name__
+        raise UnreadableTrace(f"{file} is not a torch.profiler or jax.profiler trace: {reason}") from None
     if isinstance(data, dict) and isinstance(base := data.get("baseTimeNanoseconds"), int) and 0 <= base < 1 << 62:
         return events, base
     if any((_number(event.get("ts")) or 0) > _WALL for event in events):
@@ -162,13 +166,13 @@ def _bytes(file: Path) -> bytes:
     with file.open("rb") as opened:
         packed = opened.read(2) == b"\x1f\x8b"
         opened.seek(0)
-        found = (gzip.GzipFile(fileobj=opened) if packed else opened).read(LARGEST + 1)
-    if len(found) > LARGEST:
+        content = (gzip.GzipFile(fileobj=opened) if packed else opened).read(LARGEST + 1)
+    if len(content) > LARGEST:
         raise ValueError(f"it holds more than {LARGEST:,} bytes")
-    return found
+    return content
 
 
-def _plain(event: dict[str, Any]) -> dict[str, Any]:
+def _plain(event: Event) -> Event:
     """An event with a hashable process and thread."""
     for key in ("pid", "tid"):
         if not isinstance(event.get(key), (int, str, type(None))):
@@ -176,7 +180,7 @@ def _plain(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
-def _number(value: Any) -> int | float | None:
+def _number(value: object) -> int | float | None:
     """A time or duration in µs; None if invalid."""
     return value if isinstance(value, (int, float)) and -_LATEST <= value <= _LATEST else None
 
@@ -194,9 +198,9 @@ def _profile_start(space: bytes) -> int | None:
             }
             for number, value in parts:
                 if number == 6 and isinstance(value, bytes):
-                    said = dict(_fields(value))
-                    if names.get(said.get(1)) == b"profile_start_time":
-                        return int(said[3])
+                    stat_ = dict(_fields(value))
+                    if names.get(stat_.get(1)) == b"profile_start_time":
+                        return int(stat_[3])
     except (IndexError, KeyError, ValueError, TypeError):
         pass
     return None
@@ -229,21 +233,21 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             at += size
 
 
-def _names(events: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, Any], str]:
-    found: dict[tuple[Any, Any], str] = {}
+def _names(events: Iterable[Event]) -> dict[Thread, str]:
+    names: dict[Thread, str] = {}
     for event in events:
         if event.get("ph") == "M" and isinstance(event.get("args"), dict):
-            said = str(event["args"].get("name", ""))
+            name = str(event["args"].get("name", ""))
             if event.get("name") == "process_name":
-                found[event.get("pid"), None] = said
+                names[event.get("pid"), None] = name
             elif event.get("name") == "thread_name":
-                found[event.get("pid"), event.get("tid")] = said
-    return found
+                names[event.get("pid"), event.get("tid")] = name
+    return names
 
 
-def _stretches(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, float, Mapping[str, Any]]]:
+def _stretches(events: Iterable[Event]) -> Iterator[tuple[float, float, Event]]:
     """(start, duration, event) in µs, of complete events and of pairs of begin and end."""
-    open_: dict[tuple[Any, Any], list[Mapping[str, Any]]] = defaultdict(list)
+    open_: dict[Thread, list[Event]] = defaultdict(list)
     for event in events:
         lane = event.get("pid"), event.get("tid")
         if event.get("ph") == "X":
@@ -255,7 +259,7 @@ def _stretches(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, flo
             yield begun["ts"], event["ts"] - begun["ts"], begun
 
 
-def _args(event: Mapping[str, Any]) -> dict[str, Any]:
+def _args(event: Event) -> Event:
     args = event.get("args")
-    said = {str(key): value for key, value in args.items() if value is not None} if isinstance(args, dict) else {}
-    return {"category": str(event["cat"]), **said} if event.get("cat") else said
+    plain = {str(key): value for key, value in args.items() if value is not None} if isinstance(args, dict) else {}
+    return {"category": str(event["cat"]), **plain} if event.get("cat") else plain

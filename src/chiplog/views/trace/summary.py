@@ -82,8 +82,8 @@ def where(spans: Spans, *, width: int | None = None, colour: bool = False) -> st
         waited, overlap = short_duration(devices.wait()), short_duration(spans.overlap())
         lines.append(f"work waited {waited} for devices; host and device both busy {overlap}")
     if failed := spans.failed():
-        said = Counter(f"{span.name} ({span.error or 'failed'})" for span in failed)
-        lines += ["", f"failed: {', '.join(f'{count}× {what}' for what, count in said.most_common(5))}"]
+        failures = Counter(f"{span.name} ({span.error or 'failed'})" for span in failed)
+        lines += ["", f"failed: {', '.join(f'{count}× {what}' for what, count in failures.most_common(5))}"]
     return "\n".join(lines)
 
 
@@ -106,7 +106,7 @@ def critical_path(spans: Spans) -> list[Leg]:
     lanes: dict[object, list[_Leaf]] = {}
     for leaf in sorted(leaves, key=lambda one: one.begin):
         lanes.setdefault(leaf.span.timeline, []).append(leaf)
-    begins = {lane: [leaf.begin for leaf in found] for lane, found in lanes.items()}
+    begins = {lane: [leaf.begin for leaf in lane_leaves] for lane, lane_leaves in lanes.items()}
     begin, at = min(leaf.begin for leaf in leaves), max(leaf.end for leaf in leaves)
     near = int((at - begin) * NEAR)
     legs: list[Leg] = []
@@ -150,9 +150,9 @@ def path(spans: Spans, *, width: int | None = None, colour: bool = False) -> str
 
 def changes(here: Spans, there: Spans) -> list[Change]:
     """Seconds per step by name and kind in both runs, largest difference first."""
-    mine, theirs = _a_step(here), _a_step(there)
-    found = [Change(*key, mine.get(key, 0.0), theirs.get(key, 0.0)) for key in dict.fromkeys([*mine, *theirs])]
-    return sorted(found, key=lambda one: -abs(one.more))
+    mine, theirs = _per_step(here), _per_step(there)
+    listed = [Change(*key, mine.get(key, 0.0), theirs.get(key, 0.0)) for key in dict.fromkeys([*mine, *theirs])]
+    return sorted(listed, key=lambda one: -abs(one.more))
 
 
 def against(here: Spans, there: Spans, *, width: int | None = None, colour: bool = False) -> str:
@@ -178,8 +178,8 @@ def _sign(seconds: float) -> str:
     return "+" if seconds > 0 else "-" if seconds < 0 else ""
 
 
-def _a_step(spans: Spans) -> dict[tuple[str, str], float]:
-    steps = 0  # of all ranks; those without one are a step
+def _per_step(spans: Spans) -> dict[tuple[str, str], float]:
+    steps = 0  # of all ranks; spans without a step count as one step
     for rank in spans.ranks:
         mine = spans.of(rank=rank)
         steps += len(mine.steps) + (len(mine.at()) < len(mine))
@@ -198,21 +198,21 @@ class _Leaf(msgspec.Struct, frozen=True):
 
 def _leaves(spans: Sequence[Span]) -> list[_Leaf]:
     """The intervals of every span that no child on the same timeline covers; queues are left out."""
-    known = {span.key: span for span in spans}
+    by_key = {span.key: span for span in spans}
     inside: dict[object, list[timing.Interval]] = {}
     for span in spans:
-        outer = known.get(span.parent_key)
+        outer = by_key.get(span.parent_key)
         if outer is not None and outer.timeline == span.timeline:
             inside.setdefault(outer.key, []).append((span.start, span.end))
-    found: list[_Leaf] = []
+    leaves: list[_Leaf] = []
     for span in spans:
         if span.kind == "queue":
             continue
         at = span.start
         for begin, end in timing.union(inside.get(span.key, ())):
             if begin > at:
-                found.append(_Leaf(span, at, min(begin, span.end)))
+                leaves.append(_Leaf(span, at, min(begin, span.end)))
             at = max(at, end)
         if at < span.end:
-            found.append(_Leaf(span, at, span.end))
-    return found
+            leaves.append(_Leaf(span, at, span.end))
+    return leaves

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from chiplog.core import records
-from chiplog.metrics.span_lanes import Lanes
 from chiplog.store import layout
 from chiplog.store.contents.contents import Contents, Sample
 from chiplog.store.journal.cursors import cursors
@@ -21,6 +20,7 @@ from chiplog.store.runs import state
 from chiplog.store.runs.catalog import Entry
 from chiplog.store.spans.spans import Spans
 from chiplog.views.strict_json import encode
+from chiplog.views.trace.lanes import Lanes
 from chiplog.views.web.listing import row
 
 NAMES = 100_000  # series listed for a page

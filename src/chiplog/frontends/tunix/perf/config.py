@@ -11,7 +11,7 @@ from chiplog.core.errors import BadSetting
 from chiplog.frontends.tunix.perf import export, trace_files
 from chiplog.frontends.tunix.perf.experimental import export as export_v2
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig, PerfMetricsOptions
-from chiplog.metrics.reducers import MetricsT
+from chiplog.metrics.step_values.reducers import MetricsT
 
 
 def create_perf_config(cluster_config: Any) -> PerfMetricsConfig | None:

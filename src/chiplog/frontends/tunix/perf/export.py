@@ -13,7 +13,7 @@ from chiplog.frontends.tunix.perf.recorder import Reading, checked
 from chiplog.frontends.tunix.perf.span import Span, SpanGroup, is_span
 from chiplog.frontends.tunix.perf.topology import RoleTimes, Stretch
 from chiplog.frontends.tunix.perf.trace_files import TraceWriter
-from chiplog.metrics.reducers import MetricsT
+from chiplog.metrics.step_values.reducers import MetricsT
 
 ROLES = {"rollout": ("rollout",), "actor": ("actor",), "refer": ("refer", "reference")}
 ROLLOUT, WEIGHT_SYNC, GLOBAL_STEP, ACTOR = "rollout", "weight_sync", "global_step", "actor_training"

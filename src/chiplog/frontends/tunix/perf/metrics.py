@@ -11,7 +11,7 @@ from chiplog.core import messages
 from chiplog.core.errors import BadSetting, MissingPackage
 from chiplog.frontends.tunix.perf.recorder import Arrivals
 from chiplog.frontends.tunix.perf.span import SpanGroup
-from chiplog.metrics.reducers import MetricsT, Reducer
+from chiplog.metrics.step_values.reducers import MetricsT, Reducer
 
 __all__ = ["MetricsBuffer", "MetricsT", "PerfMetricsConfig", "PerfMetricsOptions", "PerfSpanQuery"]
 

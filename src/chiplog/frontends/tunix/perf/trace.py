@@ -12,7 +12,7 @@ from chiplog.core import messages
 from chiplog.frontends.tunix.perf import metrics, trace_files
 from chiplog.frontends.tunix.perf.recorder import NOTHING, Arrivals, Nothing, Opened, Recording, checked, outer_of
 from chiplog.frontends.tunix.perf.span_tree import THREAD, Forest
-from chiplog.metrics.reducers import MetricsT
+from chiplog.metrics.step_values.reducers import MetricsT
 from chiplog.store.spans.span import Span as Recorded
 
 VERSION = 1

@@ -23,8 +23,8 @@ from chiplog.frontends.tunix.perf.recorder import Recording
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, Mode, split
 from chiplog.frontends.tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from chiplog.frontends.tunix.step_buffer import Gathering
-from chiplog.metrics.reducers import MetricsT
-from chiplog.metrics.step_buffer import Gathered
+from chiplog.metrics.step_values.buffer import Gathered
+from chiplog.metrics.step_values.reducers import MetricsT
 
 
 class Role(Enum):

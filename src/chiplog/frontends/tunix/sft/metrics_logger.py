@@ -25,9 +25,9 @@ from chiplog.frontends.tunix.backends import (
     TensorboardBackend,
     WandbBackend,
 )
+from chiplog.frontends.tunix.metric_names import SAMPLES, other_names
+from chiplog.frontends.tunix.value_history import ValueHistory
 from chiplog.frontends.tunix.vectors import loggable
-from chiplog.metrics.rl import SAMPLES, other_names
-from chiplog.metrics.value_history import ValueHistory
 from chiplog.runtime.devices.pending_values import PendingValues
 
 __all__ = [

@@ -19,9 +19,9 @@ from chiplog.frontends.tunix.config_base import Config
 from chiplog.frontends.tunix.sft import system_metrics_calculator as operations
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions, Mode
 from chiplog.frontends.tunix.step_buffer import Gathering
-from chiplog.metrics.reducers import MetricsT, Reducer
 from chiplog.metrics.rl import perplexity, step_times
-from chiplog.metrics.step_buffer import Gathered
+from chiplog.metrics.step_values.buffer import Gathered
+from chiplog.metrics.step_values.reducers import MetricsT, Reducer
 from chiplog.runtime.devices.flop_counter import count_jax
 
 StepFn = Callable[..., Any]

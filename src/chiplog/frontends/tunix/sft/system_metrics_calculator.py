@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from chiplog.core import messages
-from chiplog.metrics.rl import TERA
 from chiplog.runtime.devices.flop_counter import count_jax
 
 PER_PARAMETER = 6  # operations for each parameter and token: 2 forward, 4 backward
@@ -27,7 +26,7 @@ def measure_tflops_per_step(
     except Exception as error:
         messages.once(f"tunix tflops {error}", f"TFLOPs cannot be measured: {error!r:.200}")
         return None
-    return None if flops is None else flops / TERA
+    return None if flops is None else flops / 1e12
 
 
 def approximate_tflops_per_second(total_model_params: int, global_batch_size: int, step_time_delta: float) -> float:
@@ -38,7 +37,7 @@ def approximate_tflops_per_second(total_model_params: int, global_batch_size: in
             f"TFLOPs per second are 0: total_model_params = {total_model_params}, step_time_delta = {step_time_delta}",
         )
         return 0.0
-    return PER_PARAMETER * total_model_params * global_batch_size / step_time_delta / TERA
+    return PER_PARAMETER * total_model_params * global_batch_size / step_time_delta / 1e12
 
 
 def count_params(model: Any) -> int:

@@ -11,7 +11,7 @@ from chiplog.frontends.tunix.perf.experimental.trace_writer import DEFAULT_TRACE
 from chiplog.frontends.tunix.perf.export import role_devices
 from chiplog.frontends.tunix.perf.recorder import Reading
 from chiplog.metrics import timing
-from chiplog.metrics.reducers import MetricsT
+from chiplog.metrics.step_values.reducers import MetricsT
 from chiplog.store.spans.span import Span as Recorded
 
 __all__ = ["DEFAULT_TRACE_DIR", "PerfMetricExport", "PerfMetricsExport", "log_metric_export_fn"]

@@ -17,7 +17,7 @@ from chiplog.frontends.tunix.perf.experimental.timeline_utils import (
     generate_host_timeline_id,
 )
 from chiplog.frontends.tunix.perf.recorder import NOTHING, Nothing, Opened, Recording, checked
-from chiplog.metrics.reducers import MetricsT
+from chiplog.metrics.step_values.reducers import MetricsT
 from chiplog.store.spans.span import Span as Recorded
 
 __all__ = ["NoopTracer", "PerfTracer", "generate_device_timeline_id", "generate_host_timeline_id"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chiplog.metrics.span_lanes import Lanes
+from chiplog.views.trace.lanes import Lanes
 
 
 def test_no_two_lie_on_a_lane_at_one_time() -> None:

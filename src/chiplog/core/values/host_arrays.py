@@ -1,4 +1,4 @@
-"""Values of any library as numpy knows them."""
+"""Arrays of any library as numpy can read them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def on_host(values: Any) -> Any:
-    """A tensor of torch as an array, wherever it is: its bfloat16 is unknown to numpy. All else as it is."""
+    """A torch tensor as a numpy array, from any device; numpy has no bfloat16. Everything else is returned as it is."""
     if not hasattr(values, "detach"):
         return values
     values = values.detach().cpu()

@@ -1,28 +1,28 @@
-"""Lanes for stretches of time that overlap, so that a picture shows them all."""
+"""Assigns overlapping intervals of time to lanes, so that a picture shows all of them."""
 
 from __future__ import annotations
 
 
 class Lanes:
-    """Lanes of one timeline. Stretches come by their begin, of several at once the longest first.
+    """The lanes of one timeline. Place intervals in order of start, and the longest first if several start together.
 
-    On a lane no two lie at one time; with `nested`, one may lie inside another. What finds no place on `most` lanes
-    lies on the last one.
+    The intervals of a lane do not overlap; with `nested`, one may contain another. If `most` lanes are full, an
+    interval goes on the last one.
     """
 
     def __init__(self, *, nested: bool = False, most: int | None = None) -> None:
         self._nested, self._most = nested, most
-        self._lanes: list[list[int]] = []  # the ends of what is open on each, outermost first
+        self._lanes: list[list[int]] = []  # the ends of the open intervals of each, outermost first
 
     def __len__(self) -> int:
         return len(self._lanes)
 
-    def place(self, begin: int, end: int, first: int = 0) -> int:
-        """The number of the lane that a stretch goes on, from `first` on."""
+    def place(self, start: int, end: int, first: int = 0) -> int:
+        """The number of the lane for an interval, at least `first`."""
         lanes = self._lanes
         for number in range(first, len(lanes)):
             ends = lanes[number]
-            while ends and ends[-1] <= begin:
+            while ends and ends[-1] <= start:
                 ends.pop()
             if not ends or (self._nested and end <= ends[-1]):
                 ends.append(end)

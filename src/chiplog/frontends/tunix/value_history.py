@@ -1,4 +1,4 @@
-"""Every value of one metric, eight bytes a number, with its means at hand."""
+"""Every value of one metric, in eight bytes per number, and their means."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 from chiplog.core.values import convert as values
-from chiplog.metrics.host_arrays import on_host
+from chiplog.core.values.host_arrays import on_host
 
 
 class ValueHistory:
-    """Numbers or vectors in the order they came. One that is still on a device is kept as it is, and read when it has
-    arrived or somebody looks. The means cost what has come since the last look, however long the history is."""
+    """Numbers or vectors in the order they were appended.
+
+    A value on a device is kept as it is, and read once it has arrived or is needed. A mean costs as much as the values
+    since the last call, however long the history is.
+    """
 
     def __init__(self, on_device: Callable[[Any], bool]) -> None:
         self._on_device = on_device
         self._numbers = array("d")
         self._later: dict[int, Any] = {}  # by place
-        self._vectors: dict[int, Any] = {}  # by place, where the number is none
+        self._vectors: dict[int, Any] = {}  # by place; the number there is NaN
         self._folded = self._count = 0
         self._sum = 0.0
         self._log_sum = 0.0
@@ -28,7 +31,7 @@ class ValueHistory:
         return len(self._numbers)
 
     def append(self, value: Any) -> None:
-        """Raises `TypeError` for what is not a number or several."""
+        """Append a number or a vector; raises `TypeError` for anything else."""
         if type(value) is float:
             self._numbers.append(value)
             return
@@ -40,12 +43,12 @@ class ValueHistory:
         self._numbers.append(self._read(len(self._numbers), value))
 
     def values(self) -> array[float]:
-        """A copy of all of them; NaN in the place of a vector."""
+        """A copy of all numbers, with NaN in the place of a vector."""
         self._settle()
         return self._numbers[:]
 
     def array(self) -> Any:
-        """All of them as an array of numpy: vectors are its rows, or, where shapes differ, its elements."""
+        """All values as a numpy array: vectors are its rows or, if their shapes differ, its elements."""
         import numpy
 
         numbers = self.values()
@@ -59,14 +62,14 @@ class ValueHistory:
         return mixed
 
     def mean(self) -> float:
-        """Over all numbers, those in vectors too."""
+        """The mean of all numbers, including those in vectors."""
         self._fold()
         return self._sum / self._count if self._count else math.nan
 
     def geometric_mean(self) -> float:
-        """exp of the mean of the logarithms: perplexities are averaged so."""
+        """exp of the mean of the logarithms, which is how perplexities are averaged."""
         self._fold()
-        return exp(self._log_sum / self._count) if self._count else math.nan
+        return _exp(self._log_sum / self._count) if self._count else math.nan
 
     def _fold(self) -> None:
         self._settle()
@@ -79,7 +82,7 @@ class ValueHistory:
         self._folded = len(self._numbers)
 
     def _read(self, place: int, value: Any) -> float:
-        """The number that a value is; NaN for a vector, which is kept beside."""
+        """A value as a number; NaN for a vector, which is stored separately."""
         if not hasattr(value, "shape") and not isinstance(value, (list, tuple)):
             return _double(value)
         if (number := values.number(value)) is not None:
@@ -93,15 +96,15 @@ class ValueHistory:
         return math.nan
 
     def _settle(self, most: int | None = None) -> None:
-        """Read values that were on a device: all, or at most so many of those that have arrived."""
+        """Read the values on a device: all of them, or at most so many of those that have arrived."""
         for place in list(self._later)[:most]:
             if most is not None and self._on_device(self._later[place]):
                 return
             self._numbers[place] = self._read(place, self._later.pop(place))
 
 
-def exp(number: float) -> float:
-    """e to a power; an infinity where no double is large enough."""
+def _exp(number: float) -> float:
+    """e to a power; infinity if no double is large enough."""
     try:
         return math.exp(number)
     except OverflowError:
