@@ -32,6 +32,7 @@ from chiplog.frontends.ezpz.writer import Writer, leaves, start_run
 from chiplog.metrics.ranks.statistics import ALWAYS
 from chiplog.runtime.ranks import detect
 from chiplog.runtime.ranks.reduce_options import AUTOMATIC
+from chiplog.views.report.write import EndFiles
 from chiplog.views.report.write import finalize as write_files
 
 if TYPE_CHECKING:
@@ -256,14 +257,18 @@ class History(StoredHistory):
             style: dict[str, Any] = {"plot_kwargs": plot_kwargs, "subplots_kwargs": subplots_kwargs, "title": title}
             with ending.stage("plots of your own"):
                 ending.pictures |= output.plots.plot_all(ending.datasets, out / "plots" / "mplot", xkey=xkey, **style)
+        self._deliver(ending, out, together=outdir is not None)
+        report = f", its report in {report_to}" if report_to else ""
+        messages.info("History: files of run %s are in %s%s", self._run.id, out, report)
+        return output.datasets.only(ending.datasets)
+
+    def _deliver(self, ending: EndFiles, out: Path, *, together: bool) -> None:
+        """Send everything to the backends, finish them, and move the files."""
         with ending.stage("backends"):
             self._hand_over(ending.pictures, [path for path in ending.made if path.suffix not in (".png", ".txt")])
         self._finish()
         with ending.stage("files"):
-            self._collect(out, together=outdir is not None)
-        report = f", its report in {report_to}" if report_to else ""
-        messages.info("History: files of run %s are in %s%s", self._run.id, out, report)
-        return output.datasets.only(ending.datasets)
+            self._collect(out, together=together)
 
     def _chosen_datasets(
         self, data: Mapping[str, Sequence[object]] | None, dataset: xr.Dataset | None, warmup: int | float
