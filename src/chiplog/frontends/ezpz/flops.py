@@ -102,7 +102,7 @@ def _warn_unknown(name: str) -> None:
     warnings.warn(f"the peak of {name!r} is unknown; pass compute_mfu(peak_flops=...)", UserWarning, stacklevel=4)
 
 
-def _inputs(model: Any, shape: tuple[int, ...], device: object) -> Any:
+def _inputs(model: Any, shape: tuple[int, ...], device: Any) -> Any:
     """An input of this shape: token ids if the model has an embedding, else numbers."""
     import torch
 
