@@ -86,7 +86,7 @@ def __getattr__(name: str) -> object:
             value: object = getattr(module, name)
             globals()[name] = value
             return value
-    advice = "" if name.startswith("_") else f"; import ezpz for what is not about metrics: ezpz.{name}"
+    advice = "" if name.startswith("_") else f"; for what is not about metrics: import ezpz; ezpz.{name}"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
 
 
