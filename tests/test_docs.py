@@ -37,14 +37,13 @@ AWKWARD = re.compile(
 )
 # Not rewritten yet: this list only gets shorter.
 UNWRITTEN = (
-    "CHANGELOG.md",
-    "docs/frontends",
+    "docs/frontends/tunix.md",
     "src/chiplog/assembly",
     "src/chiplog/core/engine",
     "src/chiplog/core/records.py",
     "src/chiplog/core/tracing",
     "src/chiplog/core/values",
-    "src/chiplog/frontends",
+    "src/chiplog/frontends/tunix",
     "src/chiplog/metrics/ranks",
     "src/chiplog/runtime",
     "src/chiplog/sinks",

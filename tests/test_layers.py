@@ -54,8 +54,6 @@ ROOMS: dict[str, dict[str, set[str]]] = {
 CYCLES = [
     {"core.engine.step_loop", "core.run"},
     {"core.tracing.span", "core.tracing.timelines", "core.tracing.tracer"},
-    {"frontends.ezpz.backends.built_in", "frontends.ezpz.tracker"},
-    {"frontends.ezpz.summary_line", "frontends.ezpz.utils"},
     {"frontends.tunix.backends", "frontends.tunix.sft.metrics_logger"},
     {f"runtime.ranks.transport.{name}" for name in ("group", "jax_store", "mpi", "torch_gloo")},
 ]

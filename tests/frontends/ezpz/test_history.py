@@ -22,7 +22,7 @@ import xarray as xr
 import chiplog
 from chiplog import cli
 from chiplog.frontends import ezpz
-from chiplog.frontends.ezpz import History, NullTracker, StopWatch, Tracker, TrackerBackend
+from chiplog.frontends.ezpz import History, NullTracker, Tracker, TrackerBackend
 from chiplog.views.charts import plot_files
 from tests.support.waiting import wait_for
 
@@ -352,57 +352,6 @@ def test_log_metrics_says_a_row_and_keeps_nothing(caplog: pytest.LogCaptureFixtu
 # -- data and pictures -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("values", "warmup", "dims", "shape"),
-    [
-        ([1.0] * 10, 0.1, ("draw",), (9,)),
-        ([torch.ones(3)] * 4, 1, ("chain", "draw"), (3, 3)),
-        (np.ones((4, 2, 3)), 0, ("chain", "leapfrog", "draw"), (3, 2, 4)),
-    ],
-)
-def test_values_as_data_arrays(values: Any, warmup: float, dims: tuple[str, ...], shape: tuple[int, ...]) -> None:
-    """Numbers by draw, vectors by chain, matrices by leapfrog too; without the warm-up."""
-    array = History().to_DataArray(values, warmup)
-    assert array.dims == dims and array.shape == shape
-
-
-def test_what_has_no_dimensions_here_is_refused() -> None:
-    with pytest.raises(ValueError, match="4 dimensions"):
-        History().to_DataArray(np.ones((2, 2, 2, 2)))
-
-
-def test_datasets_while_it_runs(tmp_path: Path) -> None:
-    """By group, as one, of values that are given, and as a file."""
-    history = History()
-    for step in range(4):
-        history.update({"train/loss": 1.0 * step, "eval/acc": 0.5}, step=step)
-    assert {group: one.sizes["draw"] for group, one in history.get_grouped_datasets(1).items()} == {
-        "train": 3,
-        "eval": 3,
-    }
-    assert set(history.get_dataset().data_vars) == {"train_loss", "eval_acc"}
-    assert history.get_dataset(data={"a/b": [1.0, 2.0]})["a_b"].to_numpy().tolist() == [1.0, 2.0]
-    path = history.save_dataset(tmp_path / "out", "mine", data={"x": [1.0]})
-    assert path == tmp_path / "out" / "mine.h5"
-    with xr.open_dataset(path) as dataset:
-        assert list(dataset.data_vars) == ["x"]
-
-
-def test_pictures_while_it_runs(tmp_path: Path) -> None:
-    """One of values, with matplotlib's own options, and those of all metrics."""
-    history = History()
-    history.update({"train/loss": 1.0, "lr": 0.1})
-    figure, axes = history.plot(
-        [3.0, 1.0], "loss", outdir=tmp_path, plot_kwargs={"color": "red"}, subplots_kwargs={"figsize": (2, 1)}
-    )
-    assert axes.lines[-1].get_color() == "red" and tuple(figure.get_size_inches()) == (2, 1)
-    assert (tmp_path / "loss.png").exists()
-    figure, axes = history.plot([[1.0, 2.0]] * 3, num_chains=2)
-    assert len(axes.lines) == 3  # two chains and their mean
-    assert "loss" in history.plot_all(outdir=tmp_path / "all").data_vars
-    assert tree(tmp_path / "all") == {"train/loss.png", "train/lr.png"}
-
-
 # -- finalize ----------------------------------------------------------------------------------------------------------
 
 
@@ -620,54 +569,6 @@ def test_a_killed_history_is_finalised_later(tmp_path: Path) -> None:
 
 
 # -- around it ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_stopwatch_says_its_time_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
-    """To the logger, and with a tag to the run; the time is there to be asked for."""
-    history = History()
-    history.update({"loss": 1.0}, step=5)
-    with (
-        caplog.at_level(logging.INFO, "chiplog.ezpz"),
-        StopWatch("forward pass", wbtag="timing/forward", iter=3) as watch,
-    ):
-        pass
-    assert watch.elapsed > 0 and watch.data == {"timing/forward/iter": 3, "timing/forward/dt": watch.elapsed}
-    assert re.search(r"forward pass took 0\.\d{3} seconds", caplog.text)
-    found = history.history
-    assert found["StopWatch/timing/forward/dt"] == [watch.elapsed] and found["StopWatch/timing/forward/iter"] == [3]
-
-
-def test_a_stopwatch_is_shown_where_nobody_has_set_up_logging() -> None:
-    """As ezpz's own logger does."""
-    code = (
-        "from chiplog.frontends.ezpz import StopWatch\nwith StopWatch('work'): pass\nStopWatch('x', log_output=False)"
-    )
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stderr
-    assert re.fullmatch(r"work took 0\.\d{3} seconds\n", said)
-
-
-def test_a_stopwatch_inside_itself_logs_both_times() -> None:
-    """The inner one's is its own, not what the outer one has taken so far."""
-    history = History()
-    history.update({"loss": 1.0}, step=5)
-    watch = StopWatch("w", wbtag="w")
-    watch._watch._clock = iter([0.0, 1.0, 3.0, 7.0]).__next__
-    with watch, watch:
-        pass
-    assert history.history["StopWatch/w/dt"] == [2.0, 7.0]
-
-
-def test_a_stopwatch_is_a_decorator_and_lets_exceptions_through() -> None:
-    """Also inside itself, and without any run."""
-    watch = StopWatch("work")
-
-    @watch
-    def work(depth: int) -> int:
-        return work(depth - 1) if depth else 1 // 0
-
-    with pytest.raises(ZeroDivisionError):
-        work(2)
-    assert watch.elapsed > 0
 
 
 def test_importing_is_light_and_leaves_nothing(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import chiplog
 from chiplog.frontends.ezpz import tracker as trackers
 from chiplog.frontends.ezpz.history import History
 from chiplog.frontends.ezpz.tracker import (
@@ -193,6 +194,7 @@ def test_a_history_goes_on_with_a_tracker_that_has_logged(tmp_path: Path) -> Non
     assert len((tmp_path / "out" / "metrics.csv").read_text().splitlines()) == 3
     assert len((tmp_path / "out" / "metrics.jsonl").read_text().splitlines()) == 2
     assert len(list((tmp_path / "runs").glob("*/*"))) == 1
+    assert "metrics.jsonl" in {record.name for record in chiplog.read(history.run.dir).records("file")}
 
 
 EVERY = """

@@ -1,4 +1,4 @@
-"""Device memory, operations, and setting up."""
+"""FLOPs, and setting up torch and services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -25,64 +24,6 @@ from chiplog.frontends.ezpz.flops import (
     try_estimate,
     try_estimate_fake,
 )
-
-GIB = 1 << 30
-
-
-class Cuda(SimpleNamespace):
-    """A device that says what we tell it to."""
-
-    def __init__(self) -> None:
-        self.resets = 0
-        super().__init__(
-            is_available=lambda: True,
-            memory_allocated=lambda _: 1 * GIB,
-            max_memory_allocated=lambda _: 2 * GIB,
-            memory_reserved=lambda _: 3 * GIB,
-            max_memory_reserved=lambda _: 4 * GIB,
-            reset_peak_memory_stats=self._reset,
-            current_device=lambda: 0,
-            get_device_properties=lambda _: SimpleNamespace(total_memory=16 * GIB),
-        )
-
-    def _reset(self, _: Any) -> None:
-        self.resets += 1
-
-
-def test_memory_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four numbers in GiB, in this order; the peaks begin anew once."""
-    cuda = Cuda()
-    monkeypatch.setattr(torch, "cuda", cuda)
-    assert list(ezpz.get_memory_metrics("cuda", prefix="train/").items()) == [
-        ("train/mem_alloc", 1.0),
-        ("train/mem_peak_alloc", 2.0),
-        ("train/mem_reserved", 3.0),
-        ("train/mem_peak_reserved", 4.0),
-    ]
-    assert cuda.resets == 1
-    ezpz.get_memory_metrics(torch.device("cuda", 0), reset_peak=False)
-    assert cuda.resets == 1
-
-
-def test_memory_in_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the share of the device that was needed at most."""
-    monkeypatch.setattr(torch, "cuda", Cuda())
-    metrics = {"loss": 0.5} | ezpz.get_memory_metrics("cuda", prefix="train/")
-    assert ezpz.History().update(metrics, precision=1) == "loss=0.5 memory=1.00/3.00GiB (25%)"
-
-
-@pytest.mark.parametrize("device", ["cpu", "mps", torch.device("cpu"), None])
-def test_no_memory_without_a_device(device: Any) -> None:
-    assert ezpz.get_memory_metrics(device) == {}
-
-
-def test_memory_may_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When it is asked for, not when we are imported."""
-    monkeypatch.setattr(torch, "cuda", Cuda())
-    monkeypatch.setenv("EZPZ_TRACK_MEMORY", "0")
-    assert ezpz.get_memory_metrics("cuda") == {}
-    monkeypatch.setenv("EZPZ_TRACK_MEMORY", "1")
-    assert len(ezpz.get_memory_metrics("cuda")) == 4
 
 
 def test_one_process_on_a_cpu_is_set_up() -> None:
@@ -189,16 +130,6 @@ def test_small_names_of_a_history() -> None:
     assert ezpz.utils.is_memory_metric_key("train/mem_alloc")
 
 
-def test_single_numbers_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In bytes; 0 on a CPU. Their names as metrics are known in every group."""
-    monkeypatch.setattr(torch, "cuda", cuda := Cuda())
-    assert ezpz.get_current_memory_allocated("cuda") == GIB and ezpz.get_max_memory_allocated("cuda:0") == 2 * GIB
-    assert ezpz.get_current_memory_reserved() == 3 * GIB and ezpz.get_max_memory_reserved("cuda") == 4 * GIB
-    ezpz.reset_peak_memory_stats("cuda")
-    assert cuda.resets == 1 and ezpz.get_max_memory_allocated("cpu") == 0
-    assert ezpz.utils.is_memory_metric("train/mem_alloc/std") and not ezpz.utils.is_memory_metric("train/loss")
-
-
 def test_calls_of_a_function_are_timed(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     """In the run as events, so that no row comes of it; shown where that is asked for."""
     history = ezpz.History()
@@ -294,7 +225,7 @@ def test_without_computing_nothing_is_guessed() -> None:
 
 
 def test_what_cannot_be_known_is_zero(caplog: pytest.LogCaptureFixture) -> None:
-    assert try_estimate(object(), (2, 16)) == 0 and "are not known" in caplog.text
+    assert try_estimate(object(), (2, 16)) == 0 and "cannot determine the FLOPs of object" in caplog.text
 
 
 def test_counting_leaves_everything_as_it_was() -> None:

@@ -22,7 +22,7 @@ DEADLINE = 1.0
 
 def _history(mine: Rank) -> History:
     os.chdir(mine.folder)
-    histories.ACROSS = f"sync,order,nan,late,deadline={DEADLINE}"
+    histories.REDUCE = f"sync,order,nan,late,deadline={DEADLINE}"
     return History()
 
 

@@ -109,7 +109,7 @@ def test_a_gpu_that_nobody_knows_is_guessed_only_when_asked(
     assert get_gpu_peak_tflops() is None
     assert [get_gpu_peak_tflops(compat=True) for _ in range(3)] == [peak] * 3
     said = capfd.readouterr().err
-    assert said.count("unknown GPU NVIDIA X900: there is no MFU") == said.count("TFLOPS are assumed") == 1
+    assert said.count("unknown GPU NVIDIA X900: there is no MFU") == said.count("assuming") == 1
 
 
 @pytest.mark.parametrize("compat", [False, True])

@@ -103,7 +103,7 @@ def test_a_backend_can_be_copied_before_its_first_use() -> None:
     """A config that holds one is copied as a whole."""
     backend = WandBBackend(MetricsConfig(wandb_project="mine"))
     made = copy.deepcopy(backend)
-    assert made._config == backend._config and made._outlet is not backend._outlet
+    assert made._config == backend._config and made._lazy_run is not backend._lazy_run
     made._run = False
     assert backend._run is None
     made.log({"train/loss": 1.0}, step=1)
@@ -192,9 +192,9 @@ def test_what_is_not_a_number_is_named(capfd: pytest.CaptureFixture[str]) -> Non
     tracker.log_eval({"eval/loss": 1.0}, None)  # type: ignore[arg-type]
     tracker.close()
     assert capfd.readouterr().err.splitlines() == [
-        "[rank 0] WARNING  end_step: step is not a number but first, so this call is left out; training goes on",
-        "[rank 0] WARNING  end_step: loss is not a number but None, so this call is left out; training goes on",
-        "[rank 0] WARNING  log_eval: step is not a number but None, so this call is left out; training goes on",
+        "[rank 0] WARNING  end_step: step is not a number but first, so this call is left out; training continues",
+        "[rank 0] WARNING  end_step: loss is not a number but None, so this call is left out; training continues",
+        "[rank 0] WARNING  log_eval: step is not a number but None, so this call is left out; training continues",
     ]
 
 

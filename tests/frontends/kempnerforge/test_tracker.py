@@ -246,7 +246,7 @@ def test_what_is_no_number_costs_no_training(wrong: dict[str, Any], capfd: pytes
     tracker.close()
     assert [one is None for one in found] == [True, True, False]
     said = capfd.readouterr().err
-    assert said.count("end_step: ") == said.count("log_eval: ") == 1 and "training goes on" in said
+    assert said.count("end_step: ") == said.count("log_eval: ") == 1 and "training continues" in said
 
 
 def test_an_interval_that_became_nothing_costs_no_training() -> None:

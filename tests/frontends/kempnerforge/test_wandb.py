@@ -244,7 +244,7 @@ def test_a_script_that_uses_wandb_itself_has_the_real_run(server: Server) -> Non
     )
     assert list(server.runs) == [remote.id], again.stderr
     assert here(remote) == [(1, 1), (2, 2), (3, 3), (4, 4)], "W&B keeps what it has"
-    assert again.stderr.count("step 3 lies behind W&B's newest") == 1, again.stderr
+    assert again.stderr.count("step 3 is before W&B's newest") == 1, again.stderr
 
 
 def here(remote: Remote) -> list[tuple[int, float]]:
@@ -279,8 +279,8 @@ def test_a_rollback_leaves_the_rows_that_wandb_has(server: Server) -> None:
     assert not any("eval/loss" in row for row in remote.rows)
     said = [line for line in done.stderr.splitlines() if "WARNING" in line]
     assert len(said) == 2, done.stderr
-    assert "step 3 lies behind W&B's newest" in said[0] and "steps below 5 are not sent again" in said[0]
-    assert "step 7 lies behind" in said[1] and all("the journal has them" in line for line in said)
+    assert "step 3 is before W&B's newest" in said[0] and "steps below 5 are not sent again" in said[0]
+    assert "step 7 is before" in said[1] and all("the journal has them" in line for line in said)
     found = read(next(Path("runs/kempnerforge").iterdir()))
     assert found.series("eval/loss").steps.tolist() == [7]
 

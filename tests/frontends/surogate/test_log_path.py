@@ -61,6 +61,6 @@ def test_what_is_no_regular_file_gets_no_log(tmp_path, capsys, kind):
     assert (before.st_mode, before.st_ino) == (after.st_mode, after.st_ino) and os.listdir(tmp_path).count(
         "nowhere"
     ) == 1
-    assert said.count("is not a regular file, so no log file is kept there") == 1 and len(said.splitlines()) == 1
+    assert said.count("is not a regular file, so there is no log file") == 1 and len(said.splitlines()) == 1
     assert out == ""
     assert len(got) == 1 and chiplog.read(made.run.dir).series("train/loss").values.tolist() == [STEP[4]]

@@ -201,13 +201,13 @@ def test_a_gpu_info_has_these_fields():
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda made: made.log_moe_stats(1, *range(11)), "there are 10 numbers of a router, not 11"),
+    (lambda made: made.log_moe_stats(1, *range(11)), "routers have 10 numbers, not 11"),
     (lambda made: made.log_step(1, 2), "log_step: step_tokens, duration_ms, norm, loss and lr are missing; the rest is logged"),
     (lambda made: made.log_step_moe(1, 2), "log_step: step_tokens, duration_ms, norm, loss and lr are missing"),
     (lambda made: made.log_step(), "log_step: step, epoch, step_tokens, duration_ms, norm, loss and lr are missing; nothing is"),
     (lambda made: made.log_message(1), "log_message: msg is missing; nothing is logged"),
     (lambda made: made.log_step_kd(1, *STEP, 0.5, 0.5), "log_step_kd: a step has 7 numbers, then at most kd_loss; of these 9"),
-    (lambda made: made.log_step(1, *STEP, loss=3.0), "log_step: loss is given by place and by name; the one by place is logged"),
+    (lambda made: made.log_step(1, *STEP, loss=3.0), "log_step: loss is passed by position and by name; the positional one is logged"),
     (lambda made: made.log_message(1, "a", level=3), "log_message: there is no argument 'level'; the others are logged"),
     (lambda made: made.log_step("a", None, None, "x", [], {}, object()), "a step is a number, not 'a'"),
     (lambda made: made.log_gpu_state(1, 0, None), "log_gpu_state: gpu_util is None, which has none of clock, "),
@@ -221,12 +221,12 @@ def test_a_gpu_info_has_these_fields():
     (lambda made: made.log_allocator(5), "log_allocator: stats is 5, not segments by name; nothing is logged"),
     (lambda made: made.log_allocator({"weights": {"device": "x"}}), "log_allocator: device of 'weights' is 'x', not a number"),
     (lambda made: made.log_abs_maxes(1, 5), "log_abs_maxes: abs_maxes is 5, not numbers by name; nothing is logged"),
-    (lambda made: made.log_cmd(5), "log_cmd: args is 5, not a list of texts; nothing is logged"),
+    (lambda made: made.log_cmd(5), "log_cmd: args is 5, not a list of strings; nothing is logged"),
     (lambda made: made.log_moe_stats(1, "x", 0.1), "log_moe_stats: aux_loss is 'x', not a number; the rest is logged"),
     (lambda made: made.log_sol_estimate("a", 1, 2, device=H100), "log_sol_estimate: blocks is 'a', not a number; nothing is logged"),
     (lambda made: made.log_sol_estimate(1, 1, 2, peaks=5), "log_sol_estimate: peaks is 5, not TFLOP/s by dtype"),
     (lambda made: made.log_sol_estimate(1, 1, 2, world_size=0), "log_sol_estimate: world_size is 0, not a number of devices"),
-    (lambda made: made.set_expected_time_per_token(object()), "give nanoseconds a token instead"),
+    (lambda made: made.set_expected_time_per_token(object()), "pass nanoseconds per token instead"),
     (lambda made: made.set_expected_time_per_token("soon"), "set_expected_time_per_token: expected is 'soon', not a number"),
     (lambda made: made.set_training_tokens("many"), "set_training_tokens: tokens is 'many', not a number; nothing is logged"),
 ])  # fmt: skip

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from chiplog.frontends.ezpz import flops, history, tracker, utils
@@ -42,33 +43,6 @@ if TYPE_CHECKING:
         timeitlogit,
     )
 
-_WHERE = {
-    "History": "history",
-    "StopWatch": "history",
-    "CSVBackend": "tracker",
-    "MLflowBackend": "tracker",
-    "NullTracker": "tracker",
-    "Tracker": "tracker",
-    "TrackerBackend": "tracker",
-    "WandbBackend": "tracker",
-    "register_backend": "tracker",
-    "setup_tracker": "tracker",
-    "format_compact_summary": "utils",
-    "format_memory_summary": "utils",
-    "get_current_memory_allocated": "utils",
-    "get_current_memory_reserved": "utils",
-    "get_max_memory_allocated": "utils",
-    "get_max_memory_reserved": "utils",
-    "get_memory_metrics": "utils",
-    "get_rank": "utils",
-    "get_timestamp": "utils",
-    "get_world_size": "utils",
-    "reset_peak_memory_stats": "utils",
-    "setup_mlflow": "utils",
-    "setup_torch": "utils",
-    "setup_wandb": "utils",
-    "timeitlogit": "utils",
-}
 _MODULES = ("flops", "history", "tracker", "utils")
 
 __all__ = [
@@ -104,18 +78,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name in _WHERE:
-        value = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
-        globals()[name] = value
-        return value
-    advice = (
-        "" if name.startswith("_") else f"; what is not about metrics is still ezpz's own: import ezpz; ezpz.{name}"
-    )
+        return _load(name)
+    for module in map(_load, ("utils", "tracker", "history") if name in __all__ else ()):
+        if name in module.__all__:
+            value: object = getattr(module, name)
+            globals()[name] = value
+            return value
+    advice = "" if name.startswith("_") else f"; for what is not about metrics: import ezpz; ezpz.{name}"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _load(module: str) -> ModuleType:
+    return import_module(f"{__name__}.{module}")

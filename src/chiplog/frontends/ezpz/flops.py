@@ -1,4 +1,4 @@
-"""Operations of a model and the share of the hardware they use: counted by the engine, under ezpz's names."""
+"""FLOPs of a model, and MFU: counted by the engine, under ezpz's names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from functools import cache
 from typing import Any
 
-from chiplog.core.errors import ChiplogError
+from chiplog import ChiplogError
 from chiplog.metrics import hardware
 from chiplog.runtime.devices import accelerator as device
 from chiplog.runtime.devices import flop_counter
@@ -25,24 +25,26 @@ logger = logging.getLogger("chiplog.ezpz")
 
 
 def try_estimate(model: Any, input_shape: tuple[int, ...], *, backward: bool = True, **options: Any) -> int:
-    """The operations of one batch, forward and backward; 0 where they cannot be known.
+    """FLOPs of one batch, forward and backward; 0 if they cannot be determined.
 
-    The model, its gradients and buffers, and all random generators are afterwards as they were.
+    The model, its gradients and buffers, and all random generators are left unchanged.
     """
     try:
         return estimate_model_flops(model, input_shape, backward=backward, **options)
     except Exception as error:
-        logger.warning("the operations of %s are not known: %s", type(model).__name__, error)
+        logger.warning("cannot determine the FLOPs of %s: %s", type(model).__name__, error)
         return 0
 
 
-def estimate_model_flops(model: Any, input_shape: tuple[int, ...], *, device: Any = None, backward: bool = True) -> int:
-    """The operations of one batch: counted, or where that fails 6 (2 without a backward pass) a weight and token."""
+def estimate_model_flops(
+    model: Any, input_shape: tuple[int, ...], *, device: object = None, backward: bool = True
+) -> int:
+    """FLOPs of one batch: counted, or else 6 (2 without a backward pass) per weight and token."""
     inputs = _inputs(model, input_shape, device)
     try:
         counted = flop_counter.count_torch(model, inputs, backward=backward).total
     except ChiplogError as error:
-        logger.info("%s; they are estimated from its weights", error)
+        logger.info("%s; estimating them from its weights", error)
         counted = 0
     if counted:
         return counted
@@ -54,18 +56,18 @@ def estimate_model_flops(model: Any, input_shape: tuple[int, ...], *, device: An
 
 
 def try_estimate_fake(model: Any, input_shape: tuple[int, ...], *, backward: bool = True, **options: Any) -> int:
-    """As `try_estimate`, with nothing computed and no memory taken; 0 for a model that needs real numbers."""
+    """Like `try_estimate`, without computing anything or using memory; 0 for a model that needs real numbers."""
     try:
         return estimate_model_flops_fake(model, input_shape, backward=backward, **options)
     except Exception as error:
-        logger.warning("the operations of %s are not known: %s", type(model).__name__, error)
+        logger.warning("cannot determine the FLOPs of %s: %s", type(model).__name__, error)
         return 0
 
 
 def estimate_model_flops_fake(
-    model: Any, input_shape: tuple[int, ...], *, device: Any = None, backward: bool = True
+    model: Any, input_shape: tuple[int, ...], *, device: object = None, backward: bool = True
 ) -> int:
-    """The operations of one batch, counted without computing anything; 0 where that fails."""
+    """FLOPs of one batch, counted without computing anything; 0 if that fails."""
     try:
         return flop_counter.count_torch(model, _inputs(model, input_shape, device), backward=backward, meta=True).total
     except ChiplogError as error:
@@ -76,7 +78,7 @@ def estimate_model_flops_fake(
 def compute_mfu(
     model_flops: float, step_duration: float, *, device_name: str | None = None, peak_flops: float | None = None
 ) -> float:
-    """The share of a device's peak, in percent: operations / seconds / peak · 100; 0.0 where the peak is not known."""
+    """MFU in percent: FLOPs / seconds / peak · 100; 0.0 if the peak is unknown."""
     peak = peak_flops if peak_flops is not None else get_peak_flops(device_name)
     if not peak or peak <= 0 or model_flops <= 0 or step_duration <= 0:
         return 0.0
@@ -84,24 +86,24 @@ def compute_mfu(
 
 
 def get_peak_flops(device_name: str | None = None) -> float | None:
-    """The dense bf16 peak of a device in operations a second; None on a CPU, and, said once, for one nobody knows."""
+    """The dense bf16 peak of a device in FLOP/s; None on a CPU, and, with one warning, for an unknown device."""
     name = device_name or device.name()
     if not name or name.lower() == "cpu":
         return None
     peak = hardware.peak(name)
     if peak is None:
-        _unknown(name)
+        _warn_unknown(name)
         return None
     return peak * 1e12
 
 
 @cache
-def _unknown(name: str) -> None:
-    warnings.warn(f"the peak of {name!r} is not known; give compute_mfu(peak_flops=...)", UserWarning, stacklevel=4)
+def _warn_unknown(name: str) -> None:
+    warnings.warn(f"the peak of {name!r} is unknown; pass compute_mfu(peak_flops=...)", UserWarning, stacklevel=4)
 
 
 def _inputs(model: Any, shape: tuple[int, ...], device: Any) -> Any:
-    """Something to put in: numbers of tokens where the model has an embedding, otherwise numbers."""
+    """An input of this shape: token ids if the model has an embedding, else numbers."""
     import torch
 
     weight = next(model.parameters(), None)
@@ -114,5 +116,5 @@ def _inputs(model: Any, shape: tuple[int, ...], device: Any) -> Any:
 def _vocabulary(model: Any) -> int | None:
     import torch
 
-    found = next((one for one in model.modules() if isinstance(one, torch.nn.Embedding)), None)
-    return None if found is None else found.num_embeddings
+    embedding = next((one for one in model.modules() if isinstance(one, torch.nn.Embedding)), None)
+    return None if embedding is None else embedding.num_embeddings

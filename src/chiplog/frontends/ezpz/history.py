@@ -1,6 +1,6 @@
 """`History`: metrics call by call, a line of text for each, and at the end data, plots and a report.
 
-Everything is a run: `update` logs a row, `history` and `finalize` read what is stored. The journal has a row before
+Everything is a run: `update` logs a row, `history` and `finalize` read what is stored. A row is in the journal before
 `update` returns; files and backends follow within a fraction of a second, and are complete when `finalize` returns.
 """
 
@@ -14,22 +14,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chiplog.core import messages
-from chiplog.core import run as engine
-from chiplog.frontends.ezpz import console_rows
-from chiplog.frontends.ezpz import tracker as trackers
+from chiplog import Run
+from chiplog.core.messages import once
+from chiplog.core.values import convert
+from chiplog.frontends.ezpz import messages, output, summary_line
 from chiplog.frontends.ezpz.backends.service_runs import ActiveWandb
-from chiplog.frontends.ezpz.messages import say
-from chiplog.frontends.ezpz.output import files as outputs
-from chiplog.frontends.ezpz.output import jsonl
-from chiplog.frontends.ezpz.output.read_back import StoredHistory
-from chiplog.frontends.ezpz.rows_in_memory import OwnRows
+from chiplog.frontends.ezpz.environment import is_on
+from chiplog.frontends.ezpz.output import files
+from chiplog.frontends.ezpz.output.jsonl import SINK, JsonlFile
+from chiplog.frontends.ezpz.output.rows import table
+from chiplog.frontends.ezpz.rows_in_memory import RowsInMemory
 from chiplog.frontends.ezpz.stopwatch import StopWatch
+from chiplog.frontends.ezpz.stored_history import StoredHistory
 from chiplog.frontends.ezpz.summary_line import COUNTERS, format_compact_summary
-from chiplog.frontends.ezpz.tracker import NullTracker, Tracker
-from chiplog.frontends.ezpz.utils import is_on
-from chiplog.frontends.ezpz.writer import Writer
+from chiplog.frontends.ezpz.tracker import NullTracker, Tracker, open_backends, resolve_backend_names, sinks_of
+from chiplog.frontends.ezpz.writer import Writer, leaves, start_run
+from chiplog.metrics.ranks.statistics import ALWAYS
 from chiplog.runtime.ranks import detect
+from chiplog.runtime.ranks.reduce_options import AUTOMATIC
+from chiplog.views.report.write import EndFiles
+from chiplog.views.report.write import finalize as write_files
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,16 +42,15 @@ __all__ = ["History", "StopWatch"]
 
 logger = logging.getLogger("chiplog.ezpz")
 
-AUTOMATIC = 384  # ranks up to which statistics are made where nothing is said
-TEXT = frozenset((str,))
+STRINGS = frozenset((str,))
 LOCAL = ("EZPZ_NO_DISTRIBUTED_HISTORY", "EZPZ_LOCAL_HISTORY")
 REPORTS = Path("outputs") / "history"
-# `update` gives the statistics back; rows need no steps; NaN is NaN; `setup_torch` may come after the constructor.
-ACROSS = "sync,order,nan,late"
+# `update` returns the statistics; rows need no steps; NaN stays NaN; `setup_torch` may follow the constructor.
+REDUCE = "sync,order,nan,late"
 
 
 class History(StoredHistory):
-    """One training run as `ezpz.History` has it.
+    """One training run, with the API of `ezpz.History`.
 
     >>> history = History(project_name="my-project", backends="csv", outdir="outputs", config={"lr": 1e-4})
     >>> history.update({"loss": 0.42}, step=7)
@@ -66,32 +69,32 @@ class History(StoredHistory):
         distributed_history: bool | None = None,
         project_name: str | None = None,
         backends: str | Iterable[str] | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, object] | None = None,
         outdir: str | Path | None = None,
         tracker: Tracker | None = None,
     ) -> None:
         self.keys = None if keys is None else list(keys)  # nothing depends on it
         self.report_enabled = report_enabled
         self.distributed_history = _is_distributed(distributed_history)
-        self._outdir = Path(outdir).expanduser().absolute() if outdir is not None else None
+        self._outdir = None if outdir is None else _absolute(outdir)
         self._tracker = tracker or _tracker(project_name, backends, config or {}, self._outdir)
-        self._report_dir = Path(report_dir).expanduser().absolute() if report_dir is not None else None
-        self._lines = jsonl.Lines(jsonl_path, self._report_dir or REPORTS.absolute(), jsonl_overwrite)
-        feed = self._tracker.adopt()
-        if feed is None:
-            across = {"reduce": ACROSS if self.distributed_history else False} if _world() > 1 else {}
-            sinks = {**trackers.sinks_of(self._tracker.backends), jsonl.SINK: self._lines.open}
-            known = {**self._tracker.config, **(config or {})}
-            feed = Writer(trackers.begin(project_name or self._tracker.project_name, known, sinks, **across))
-            self._tracker.bind(feed)
-        else:  # the tracker has logged before, into a run without statistics
+        self._report_dir = None if report_dir is None else _absolute(report_dir)
+        self._lines = JsonlFile(jsonl_path, self._report_dir or REPORTS.absolute(), jsonl_overwrite)
+        writer = self._tracker.adopt()
+        if writer is None:
+            options = {"reduce": REDUCE if self.distributed_history else False} if _world() > 1 else {}
+            sinks = {**sinks_of(self._tracker.backends), SINK: self._lines.open}
+            settings = {**self._tracker.config, **(config or {})}
+            writer = Writer(start_run(project_name or self._tracker.project_name, settings, sinks, **options))
+            self._tracker.bind(writer)
+        else:  # the tracker has already logged, to a run without statistics
             self.distributed_history = False
-            self._lines.join(feed.run)
+            self._lines.follow(writer.run)
             if config:
-                feed.log_config(config)
-        self._feed, self._run = feed, feed.run
-        if feed.run.identity.rank != 0:
-            feed.own = OwnRows()
+                writer.log_config(config)
+        self._writer, self._run = writer, writer.run
+        if writer.run.identity.rank != 0:
+            writer.memory = RowsInMemory()
         self._facts: dict[str, dict[str, Any]] = {}
         self._is_first = self.distributed_history
 
@@ -106,39 +109,41 @@ class History(StoredHistory):
         summarize: bool = True,
         step: int | float | None = None,
     ) -> str:
-        """Record a row and say it in one line. Without a step it is the next one; `commit=False` keeps to it."""
+        """Record a row and return it as one line.
+
+        Without a step the row gets the next one; after `commit=False` the next row shares its step.
+        """
         if use_wandb is not None:
-            warnings.warn("use_wandb is deprecated: History(backends='wandb')", DeprecationWarning, stacklevel=2)
+            warnings.warn("use_wandb is deprecated: use History(backends='wandb')", DeprecationWarning, stacklevel=2)
         try:
-            if not TEXT.issuperset(map(type, metrics)):
+            if not STRINGS.issuperset(map(type, metrics)):
                 metrics = {str(name): value for name, value in metrics.items()}
             if self._is_first:
-                self._look_for_ranks()
-            row = self._feed.log(metrics, step, commit)
+                self._check_ranks()
+            row = self._writer.log(metrics, step, commit)
             self._tracker.forward(metrics, step, commit)
-            return self._line(metrics, row, precision) if summarize else ""
-        except Exception as error:  # nothing of ours may stop a training
-            messages.once(f"update {self._run.id} {type(error).__name__}", f"update: {error!r}; training goes on")
+            if not summarize:
+                return ""
+            if self.distributed_history and len(row) > len(metrics):
+                metrics = summary_line.with_deviations(metrics, row)
+            return format_compact_summary(metrics, precision)
+        except Exception as error:  # nothing of ours may stop the training
+            once(f"update {self._run.id} {type(error).__name__}", f"update: {error!r}; training continues")
             return ""
 
-    def _look_for_ranks(self) -> None:
-        """At the first update: say so where the other ranks cannot be reached."""
+    def _check_ranks(self) -> None:
+        """At the first update: warn if the other ranks cannot be reached."""
         self._is_first = False
         if self._run.across is not None and not self._run.across.has_group and self._run.identity.rank == 0:
             logger.warning(
-                "no statistics across ranks: the environment names %d processes and there is no process group; "
+                "no statistics across ranks: the environment names %d processes, but there is no process group; "
                 "call ezpz.setup_torch() before the first update(), or set EZPZ_LOCAL_HISTORY=1",
                 self._run.identity.world,
             )
 
-    def _line(self, metrics: Mapping[str, Any], row: Mapping[str, Any], precision: int) -> str:
-        if self.distributed_history and len(row) > len(metrics):
-            metrics = console_rows.with_deviations(metrics, row)
-        return format_compact_summary(metrics, precision)
-
     def log_metrics(
         self,
-        metrics: Mapping[str, Any],
+        metrics: Mapping[str, object],
         *,
         logger: logging.Logger | None = None,
         debug_prefixes: Sequence[str] = ("hist/",),
@@ -148,25 +153,33 @@ class History(StoredHistory):
         omit_counter_metrics: bool = True,
         counter_tokens: Collection[str] = COUNTERS,
     ) -> None:
-        """Say a row in one line of the log, and what has one of the prefixes in its debug log; nothing is recorded.
+        """Log a row as one line, and metrics with one of the prefixes as a debug line, without recording anything.
 
-        `include_summary` adds deviations across ranks where the row has them; counters never have any, unless
+        `include_summary` shows the deviations across ranks that the row has; those of counters only with
         `omit_counter_metrics=False`.
         """
         log = logger or globals()["logger"]
-        info, debug = console_rows.by_prefix(metrics, debug_prefixes)
+        info, debug = summary_line.by_prefix(metrics, debug_prefixes)
         if not include_summary:
             info = {name: value for name, value in info.items() if not name.endswith("/std")}
         elif omit_counter_metrics:
-            bare = tuple(f"{token}/std" for token in counter_tokens)
-            info = {name: value for name, value in info.items() if not name.endswith(bare)}
+            omitted = tuple(f"{token}/std" for token in counter_tokens)
+            info = {name: value for name, value in info.items() if not name.endswith(omitted)}
         if info and (self._run.identity.rank == 0 or not rank0_only_summary):
             log.info("%s", format_compact_summary(info, precision).replace("train/", ""))
         if debug:
             log.debug("%s", format_compact_summary(debug, precision))
 
-    split_metrics_for_logging = staticmethod(console_rows.by_prefix)
-    summarize_min_max_std = staticmethod(console_rows.statistics)
+    split_metrics_for_logging = staticmethod(summary_line.by_prefix)
+
+    @staticmethod
+    def summarize_min_max_std(metrics: Mapping[str, object]) -> dict[str, float]:
+        """Mean, extremes and deviation of each number, on this rank alone."""
+        statistics: dict[str, float] = {}
+        for name, value in leaves(metrics):
+            if (number := convert.number(value)) is not None:
+                statistics |= {f"{name}/{one}": 0.0 if one == "std" else float(number) for one in ALWAYS}
+        return statistics
 
     @property
     def tracker(self) -> Tracker:
@@ -178,11 +191,11 @@ class History(StoredHistory):
 
     @property
     def jsonl_path(self) -> Path:
-        """The file with a line for every update. `finalize` brings it to the rest; of one that you named, a copy."""
+        """The file with a line per update. `finalize` moves it to the other files, or copies one that you named."""
         return self._lines.path
 
     @property
-    def run(self) -> engine.Run:
+    def run(self) -> Run:
         """The chiplog run underneath."""
         return self._run
 
@@ -200,136 +213,132 @@ class History(StoredHistory):
         plot: bool = True,
         append_tplot: bool = True,
         title: str | None = None,
-        data: Mapping[str, Sequence[Any]] | None = None,
+        data: Mapping[str, Sequence[object]] | None = None,
         dataset: xr.Dataset | None = None,
         xkey: str | None = None,
         plot_kwargs: Mapping[str, Any] | None = None,
         subplots_kwargs: Mapping[str, Any] | None = None,
         tplot_type: str | None = None,
-        env_info: Mapping[str, Any] | None = None,
+        env_info: Mapping[str, object] | None = None,
         timings: Mapping[str, float] | None = None,
     ) -> xr.Dataset | dict[str, xr.Dataset]:
-        """End the run: data, then plots, then the report, all in `outdir`; returns the dataset, or those of all groups.
+        """End the run: write data, plots and a report to `outdir`; returns the dataset, or the datasets of all groups.
 
-        `data` or `dataset` stand in the place of what was recorded, and `dataset_fname` names the file of the only
-        dataset. `xkey`, `plot_kwargs` and `subplots_kwargs` are for matplotlib. What fails is reported and costs
-        nothing else. Doing it twice gives the same files.
+        `data` or `dataset` replace what was recorded, and `dataset_fname` names the file of a single dataset. `xkey`,
+        `plot_kwargs` and `subplots_kwargs` are for matplotlib. What fails is reported and does not affect the rest.
+        Calling it twice gives the same files.
         """
-        from chiplog.views.report.write import finalize
-
-        if (
-            self._run.identity.rank != 0 or not (self._run.dir / "journal").is_dir()
-        ):  # rank 0 does it, or nobody kept it
-            self._tracker.finish()
-            self._run.finish()
-            return outputs.one({})
-        out = Path(outdir).expanduser().absolute() if outdir is not None else self._place(run_name)
+        if self._run.identity.rank != 0 or not (self._run.dir / "journal").is_dir():  # nothing is stored here
+            self._finish()
+            return output.datasets.only({})
+        out = self._default_outdir(run_name) if outdir is None else _absolute(outdir)
         report_to = self._report_dir if outdir is None else None
-        self._note(env_info, timings)
-        self._run.flush()
-        given = data is not None or dataset is not None or dataset_fname is not None
-        stages = [
-            *(["data"] if save and not given else []),
-            *(["plots"] if plot else []),
-            *(["text"] if plot and append_tplot else []),
-            *(["report"] if self.report_enabled else []),
-        ]
-        ending = finalize(
+        self._record_facts(env_info=env_info, timings=timings)
+        is_replaced = data is not None or dataset is not None
+        writes_data = save and not is_replaced and dataset_fname is None
+        chosen = {"data": writes_data, "plots": plot, "text": plot and append_tplot, "report": self.report_enabled}
+        ending = write_files(
             self._stored,
             out,
-            stages=stages,
+            stages=[stage for stage, is_chosen in chosen.items() if is_chosen],
             warmup=warmup,
             chains=num_chains,
             title=title or f"History Report ({self._run.id})",
-            look=outputs.look(tplot_type),
+            look=files.text_style(tplot_type),
             show=sys.stdout.write,
             state="finished",
             report_to=report_to,
         )
-        if given or not save:
+        if not writes_data:
             with ending.stage("datasets"):
-                found = self._given_datasets(data, dataset, warmup)
-                ending.datasets = found
-                if save:
-                    ending.made += outputs.save(found, out, dataset_fname)
-        if plot and (xkey or plot_kwargs or subplots_kwargs or data is not None or dataset is not None):
+                ending.datasets = self._chosen_datasets(data, dataset, warmup)
+                ending.made += output.datasets.save(ending.datasets, out, dataset_fname) if save else []
+        if plot and (xkey or plot_kwargs or subplots_kwargs or is_replaced):
+            style: dict[str, Any] = {"plot_kwargs": plot_kwargs, "subplots_kwargs": subplots_kwargs, "title": title}
             with ending.stage("plots of your own"):
-                how = {"xkey": xkey, "plot_kwargs": plot_kwargs, "subplots_kwargs": subplots_kwargs, "title": title}
-                ending.pictures |= outputs.draw(ending.datasets, out / "plots" / "mplot", **how)
+                ending.pictures |= output.plots.plot_all(ending.datasets, out / "plots" / "mplot", xkey=xkey, **style)
+        self._deliver(ending, out, together=outdir is not None)
+        report = f", its report in {report_to}" if report_to else ""
+        messages.info("History: files of run %s are in %s%s", self._run.id, out, report)
+        return output.datasets.only(ending.datasets)
+
+    def _deliver(self, ending: EndFiles, out: Path, *, together: bool) -> None:
+        """Send everything to the backends, finish them, and move the files."""
         with ending.stage("backends"):
             self._hand_over(ending.pictures, [path for path in ending.made if path.suffix not in (".png", ".txt")])
-        self._tracker.finish()
-        self._run.finish()
+        self._finish()
         with ending.stage("files"):
-            self._collect(out, together=outdir is not None)
-        say(
-            "History: files of run %s are in %s%s",
-            self._run.id,
-            out,
-            f", its report in {report_to}" if report_to else "",
-        )
-        return outputs.one(ending.datasets)
+            self._collect(out, together=together)
 
-    def _given_datasets(
-        self, data: Mapping[str, Sequence[Any]] | None, dataset: xr.Dataset | None, warmup: int | float
+    def _chosen_datasets(
+        self, data: Mapping[str, Sequence[object]] | None, dataset: xr.Dataset | None, warmup: int | float
     ) -> dict[str, xr.Dataset]:
         if dataset is not None:
             return {"": dataset}
         return {"": self.get_dataset(data, warmup)} if data is not None else self.get_grouped_datasets(warmup)
 
-    def _hand_over(self, pictures: Mapping[str, Path], files: list[Path]) -> None:
-        """Give the backends the table of everything, the pictures and the files."""
+    def _hand_over(self, pictures: Mapping[str, Path], artifacts: list[Path]) -> None:
+        """Send the table of everything, the plots and the files to the backends."""
         if self._run.inert or isinstance(self._tracker, NullTracker):
             return
-        columns, data = outputs.table(self._stored)
+        columns, data = table(self._stored)
         if data:
             self._tracker.log_table("training_history", columns, data)
         for name, path in pictures.items():
-            key = path.stem if " " in name else name  # one of several metrics
+            key = path.stem if " " in name else name  # a plot of several metrics
             self._tracker.log_image(f"plots/{key}", path, caption=f"matplotlib:{name}")
-        artifacts = {path.name: path for path in files}
-        if not self._run.inert and self._run.settle(5.0, "ezpz-jsonl") and self.jsonl_path.exists():
-            artifacts["metrics.jsonl"] = self.jsonl_path
-        self._tracker.log_artifacts(artifacts)
+        by_name = {path.name: path for path in artifacts}
+        if self._run.settle(5.0, SINK) and self.jsonl_path.exists():
+            by_name["metrics.jsonl"] = self.jsonl_path
+        self._tracker.log_artifacts(by_name)
 
-    def _note(self, env_info: Mapping[str, Any] | None, timings: Mapping[str, float] | None) -> None:
-        for name, facts in (("env_info", env_info), ("timings", timings)):
-            if facts:
-                self._facts[name] = {str(key): value for key, value in facts.items()}
+    def _record_facts(self, **facts: Mapping[str, object] | None) -> None:
+        for name, values in facts.items():
+            if values:
+                self._facts[name] = {str(key): value for key, value in values.items()}
                 self._run.event(name, **self._facts[name])
+        self._run.flush()
+
+    def _finish(self) -> None:
+        self._tracker.finish()
+        self._run.finish()
 
     def _collect(self, out: Path, *, together: bool) -> None:
-        """Bring the files to `out`; those at a place that was named in the constructor, only if `together`."""
+        """Move the files to `out`; those at a place that the constructor was given, only if `together`."""
         out.mkdir(parents=True, exist_ok=True)
         if together or self._report_dir is None:
-            self._lines.bring(out / "metrics.jsonl")
+            self._lines.move(out / "metrics.jsonl")
         sheet = getattr(self._tracker.get_backend("csv"), "sheet", None)
         moves = together or self._outdir is None
-        outputs.collect(self._stored, out, sheet.directory if sheet is not None and moves else None, self._facts)
+        files.collect(self._stored, out, sheet.directory if sheet is not None and moves else None, self._facts)
 
 
 def _tracker(
-    project_name: str | None, backends: str | Iterable[str] | None, config: Mapping[str, Any], outdir: Path | None
+    project_name: str | None, backends: str | Iterable[str] | None, config: Mapping[str, object], outdir: Path | None
 ) -> Tracker:
-    """The tracker with the backends that are named, here or in the environment."""
-    if names := trackers.resolve_backend_names(backends):
-        found = trackers.open_backends(names, project_name=project_name, config=config, outdir=outdir)
-        return Tracker(found) if found else NullTracker()
+    """The tracker with the backends that are named, by the caller or in the environment."""
+    if names := resolve_backend_names(backends):
+        opened = open_backends(names, project_name=project_name, config=config, outdir=outdir)
+        return Tracker(opened) if opened else NullTracker()
     active = getattr(sys.modules.get("wandb"), "run", None)
     if backends is None and active is not None and "EZPZ_TRACKER_BACKENDS" not in os.environ:
-        advice = "an active wandb.run is used, which is deprecated: History(backends='wandb')"
+        advice = "using the active wandb.run is deprecated: use History(backends='wandb')"
         warnings.warn(advice, DeprecationWarning, stacklevel=3)
         return Tracker([ActiveWandb(active)])
     return NullTracker()
 
 
-def _is_distributed(asked: bool | None) -> bool:
-    """Whether statistics across ranks are made: by default where there are several, and not too many."""
+def _is_distributed(requested: bool | None) -> bool:
+    """Whether to compute statistics across ranks: by default if there are several, and not too many."""
     if any(is_on(os.environ.get(name)) for name in LOCAL):
         return False
     world = _world()
-    return world > 1 and (world <= AUTOMATIC if asked is None else asked)
+    return world > 1 and (world <= AUTOMATIC if requested is None else requested)
 
 
 def _world() -> int:
     return detect.detect(os.environ).world
+
+
+def _absolute(path: str | Path) -> Path:
+    return Path(path).expanduser().absolute()

@@ -1,4 +1,4 @@
-"""Lines that ezpz shows by itself: through the logger, and on rank 0 also where nobody has set up logging."""
+"""Lines that ezpz shows on its own: through the logger, or on stderr of rank 0 if logging is not set up."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from chiplog.runtime.ranks import detect
 logger = logging.getLogger("chiplog.ezpz")
 
 
-def say(text: str, *values: object) -> None:
-    """Log a line of information; without any handler it goes to stderr, as ezpz's own logger would have it."""
+def info(text: str, *values: object) -> None:
+    """Log a line of information; without any handler, print it to stderr, as ezpz's own logger does."""
     if logger.hasHandlers() or logger.disabled:
         logger.info(text, *values)
     elif detect.detect(os.environ).rank == 0:

@@ -1,4 +1,4 @@
-"""`StopWatch`: the engine's, which also reports its time and logs it under ezpz's names."""
+"""`StopWatch`: the engine's, which also reports its time, and records it under ezpz's names."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from functools import wraps
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-from chiplog.core import run as engine
-from chiplog.core.tracing import stopwatch
-from chiplog.frontends.ezpz.messages import say
+import chiplog
+from chiplog.frontends.ezpz import messages
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class StopWatch:
-    """Times what is inside, reports it to the logger and, with `wbtag`, logs it to the current run, as no row.
+    """Times a block, reports the time to the logger and, with `wbtag`, records it in the current run, beside the rows.
 
     >>> with StopWatch("forward pass", wbtag="timing/forward") as watch: ...
     >>> watch.elapsed
@@ -31,16 +30,16 @@ class StopWatch:
         prefix: str = "StopWatch/",
         log_output: bool = True,
     ) -> None:
-        self._watch = stopwatch.StopWatch(msg, run=lambda: engine.current)
+        self._watch = chiplog.stopwatch(msg)
         self._tag = None if wbtag is None else f"{prefix}{wbtag}"
-        self._iter, self._says = iter, log_output
-        # As W&B gets it; the seconds are there when it has stopped.
+        self._iter, self._reports = iter, log_output
+        # As W&B gets it; the seconds are filled in when it stops.
         self.data: dict[str, float | None] = {} if wbtag is None else {f"{wbtag}/iter": iter, f"{wbtag}/dt": None}
         self._wbtag = wbtag
 
     @property
     def elapsed(self) -> float:
-        """Seconds: so far while it runs, of the last time when it has stopped."""
+        """Seconds: so far while it runs, else those of the last time."""
         return self._watch.elapsed
 
     def __enter__(self) -> StopWatch:
@@ -49,13 +48,13 @@ class StopWatch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._watch.__exit__(kind, error, at)
-        took = self._watch.last
-        if self._says:
-            say("%s took %.3f seconds", self._watch.name, took)
+        seconds = self._watch.last
+        if self._reports:
+            messages.info("%s took %.3f seconds", self._watch.name, seconds)
         if self._tag is not None:
-            self.data[f"{self._wbtag}/dt"] = took
-            if (run := engine.current) is not None:
-                run.event(self._tag, dt=took, **({} if self._iter is None else {"iter": self._iter}))
+            self.data[f"{self._wbtag}/dt"] = seconds
+            if (run := chiplog.run) is not None:
+                run.event(self._tag, dt=seconds, **({} if self._iter is None else {"iter": self._iter}))
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)

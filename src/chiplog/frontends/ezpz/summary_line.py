@@ -1,26 +1,27 @@
-"""A row as one line of text: `iter=180 loss=0.078(± 0.026) lr=0.000059`, with columns that stay where they are."""
+"""A row as one line of text, in steady columns: `iter=180 loss=0.078(± 0.026) lr=0.000059`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from chiplog.frontends.ezpz import device_memory
+
 AGGREGATES = ("mean", "min", "max", "std", "avg")
 COUNTERS = frozenset(("iter", "step", "epoch", "batch", "idx"))
-# The same on every rank, so their deviation says nothing; small, so they have six decimals at least.
+# Equal on all ranks, so their deviation means nothing; small, so they get at least six decimals.
 CONSTANTS = frozenset(
     (
         "lr", "learning_rate", "momentum", "beta1", "beta2", "weight_decay", "wd", "eps", "epsilon", "clip_grad",
         "grad_clip", "clip_norm", "max_grad_norm", "warmup_steps", "warmup_iters", "warmup",
     )
 )  # fmt: skip
-MEMORY = ("mem_alloc", "mem_peak_alloc", "mem_reserved", "mem_peak_reserved")
 WIDTHS = {"iter": 9, "step": 9, "epoch": 7, "batch": 9, "idx": 9, "bidx": 9}  # with the name and the `=`
 STD = 6  # characters of a deviation
 FEWEST = 6  # decimals of a hyperparameter
-MOST = 16  # elements of a vector that are shown; a longer one, and a matrix, is only its shape
+MOST = 16  # elements of a vector that are shown; of a longer one, and of a matrix, only the shape is
 
 
 def format_compact_summary(
@@ -33,11 +34,10 @@ def format_compact_summary(
     std_width: int = STD,
     scientific: bool = False,
 ) -> str:
-    """One line for a row, each metric once: with its deviation across ranks, without its other statistics.
+    """Format a row as one line, each metric once: with its deviation across ranks, without its other statistics.
 
-    What device memory says is one token at its end, `memory=0.01/0.01GiB (0%)`.
-    `std_width=0` leaves deviations as long as they are: `(±0.026)`. `scientific` shows a number that has no digit
-    within the precision as `1.0e-07`.
+    Device memory is one token at the end, `memory=0.01/0.01GiB (0%)`. `std_width=0` does not pad deviations:
+    `(±0.026)`. `scientific` shows a number that the precision would round to zero as `1.0e-07`.
     """
     names = tuple(metrics)
     if not (keys_to_skip or min_widths or constant_keys):
@@ -59,63 +59,80 @@ def format_compact_summary(
             text = template % value
         else:
             text = _token(key, value, decimals, scientific)
-        if deviation is not None and (spread := _deviation(metrics[deviation], std_width)):
-            text += spread
+        if deviation is not None and (suffix := _deviation(metrics[deviation], std_width)):
+            text += suffix
         elif width > len(text):
             text = text.ljust(width)
         parts.append(text)
-    if _has_memory(names) and (memory := _memory(metrics, keys_to_skip or ())):
-        parts.append(memory)
+    if _has_memory(names):
+        kept = {key: value for key, value in metrics.items() if key not in (keys_to_skip or ())}
+        if memory := format_memory_summary(kept):
+            parts.append(f"memory={memory}")
     return " ".join(parts).rstrip()
 
 
 def format_memory_summary(
     metrics: Mapping[str, Any],
-    device: Any = None,
+    device: object = None,
     prefix: str | None = None,
     *,
     total: float | None = None,
     style: str = "reserved",
-    ask: Callable[[Any], float | None] | None = None,
 ) -> str:
-    """Device memory as `alloc/reserved` in GiB, and the share of the device that was needed at most.
+    """Device memory as `alloc/reserved` in GiB, and the peak as a share of the device.
 
-    `style="peak"` is `1.50/2.00GiB (cur/peak, 9% of 16.0GiB)`, and so is a row without what is reserved. `total` is
-    the device's memory in GiB, asked of it by `ask` where it is not given; unknown, the share is left out.
+    `style="peak"` is `1.50/2.00GiB (cur/peak, 9% of 16.0GiB)`, and so is a row without `mem_reserved`. `total` is the
+    size of the device in GiB, by default its own; if it is unknown, the share is left out.
     """
     if prefix is None:
-        found = next((key for key in metrics if key.endswith(MEMORY[:2])), None)
-        if found is None:
+        key = next((key for key in metrics if key.endswith(device_memory.METRICS[:2])), None)
+        if key is None:
             return ""
-        prefix = found[: -len("mem_peak_alloc" if found.endswith("mem_peak_alloc") else "mem_alloc")]
-    alloc, peak, reserved, most = (_number(metrics.get(f"{prefix}{name}")) for name in MEMORY)
-    if total is None and ask is not None:
-        total = ask(device)
+        prefix = key[: -len("mem_peak_alloc" if key.endswith("mem_peak_alloc") else "mem_alloc")]
+    alloc, peak, reserved, peak_reserved = (_number(metrics.get(f"{prefix}{name}")) for name in device_memory.METRICS)
+    if total is None:
+        total = device_memory.total(device)
     if style == "peak" or reserved is None:
         return _current_and_peak(alloc, peak, total)
     if alloc is None and peak is None:
         return ""
-    needed = max((one for one in (peak, most, alloc) if one is not None), default=0.0)
-    share = f" ({100 * needed / total:.0f}%)" if total else ""
-    shown = alloc if alloc is not None else peak
-    return f"{shown:.2f}/{reserved:.2f}GiB{share}"
+    most = max((one for one in (peak, peak_reserved, alloc) if one is not None), default=0.0)
+    share = f" ({100 * most / total:.0f}%)" if total else ""
+    return f"{alloc if alloc is not None else peak:.2f}/{reserved:.2f}GiB{share}"
 
 
-def _memory(metrics: Mapping[str, Any], skipped: Collection[str]) -> str:
-    """The token of device memory, of the keys that are not skipped."""
-    from chiplog.frontends.ezpz.utils import device_total  # which imports us
+def with_deviations(metrics: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics as given, each followed by its deviation if the recorded row has one."""
+    shown: dict[str, Any] = {}
+    for name, recorded, value in _names(metrics):
+        shown[name] = value
+        if (deviation := row.get(f"{recorded}/std")) is not None:
+            shown.setdefault(f"{name}/std", deviation)
+    return shown
 
-    found = format_memory_summary({key: one for key, one in metrics.items() if key not in skipped}, ask=device_total)
-    return f"memory={found}" if found else ""
+
+def by_prefix(metrics: Mapping[str, Any], prefixes: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split a row: (what goes to the console, what goes to the debug log)."""
+    debug = {name: value for name, value in metrics.items() if str(name).startswith(tuple(prefixes))}
+    return {name: value for name, value in metrics.items() if name not in debug}, debug
+
+
+def _names(metrics: Mapping[Any, Any], shown: str = "", recorded: str = "") -> Iterator[tuple[str, str, object]]:
+    """The values of a row with their names in the line, `d.a`, and in the run, `d/a`."""
+    for key, value in metrics.items():
+        if isinstance(value, Mapping):
+            yield from _names(value, f"{shown}{key}.", f"{recorded}{key}/")
+        else:
+            yield f"{shown}{key}", f"{recorded}{key}", value
 
 
 @lru_cache(maxsize=256)
-def _has_memory(names: tuple[Any, ...]) -> bool:
-    return any(str(name).endswith(MEMORY[:2]) for name in names)
+def _has_memory(names: tuple[str, ...]) -> bool:
+    return any(str(name).endswith(device_memory.METRICS[:2]) for name in names)
 
 
 class Token(NamedTuple):
-    """How one metric is shown."""
+    """The format of one metric."""
 
     key: str
     deviation: str | None  # the key of its deviation
@@ -129,7 +146,7 @@ _FLOAT = frozenset((float,))
 
 @lru_cache(maxsize=256)
 def _usual(names: tuple[str, ...], precision: int) -> tuple[tuple[Token, ...], str]:
-    """The tokens of a row; and one template for all, where each is only a name and a number."""
+    """The tokens of a row, and one template for all of them if each is only a name and a number."""
     tokens = _tokens(names, precision, frozenset(), (), frozenset())
     in_order = tuple(token.key for token in tokens) == names
     plain = in_order and not any(token.deviation or token.width for token in tokens)
@@ -144,24 +161,24 @@ def _tokens(
     widths: tuple[tuple[str, int], ...],
     constants: frozenset[str],
 ) -> tuple[Token, ...]:
-    """What is shown of a row with these names, in which order; statistics without their metric come last."""
-    known = set(keys)
+    """The tokens of a row with these names, in order; statistics without their metric come last."""
+    present = set(keys)
     chosen = dict(widths)
     shown, alone = [], []
     for key in keys:
-        if key in skipped or is_memory(key):
+        if key in skipped or is_memory_metric(key):
             continue
         base, _, last = str(key).rpartition("/")
         leaf = str(key).rpartition("/")[2]
-        # A counter is padded behind its prefix, as it is without one.
+        # A counter is padded to the same width behind its prefix.
         width = chosen.get(key, chosen.get(leaf, WIDTHS[leaf] + len(str(key)) - len(leaf) if leaf in WIDTHS else 0))
         if last in AGGREGATES and base:
-            if base in known:
+            if base in present:
                 continue
             alone.append(_plain(key, precision, width))
             continue
         constant = leaf in CONSTANTS or key in constants or leaf in constants
-        deviation = None if constant or leaf in COUNTERS or f"{key}/std" not in known else f"{key}/std"
+        deviation = None if constant or leaf in COUNTERS or f"{key}/std" not in present else f"{key}/std"
         decimals = max(precision, FEWEST) if constant else precision
         shown.append(_plain(key, decimals, width)._replace(deviation=deviation))
     return (*shown, *alone)
@@ -172,25 +189,25 @@ def _plain(key: str, decimals: int, width: int) -> Token:
     return Token(key, None, f"{name}=%.{decimals}f", decimals, width)
 
 
-def is_memory(key: str) -> bool:
-    """Whether a name is one of device memory, or a statistic of it."""
+def is_memory_metric(key: str) -> bool:
+    """Whether this is one of the four names of device memory, in any group, or a statistic of one."""
     parts = str(key).split("/")
     if parts[-1] in AGGREGATES and len(parts) > 1:
         parts.pop()
-    return parts[-1] in MEMORY
+    return parts[-1] in device_memory.METRICS
 
 
 def _token(key: str, value: Any, decimals: int, scientific: bool) -> str:
     if isinstance(value, Mapping):
         return " ".join(_token(f"{key}.{name}", one, decimals, scientific) for name, one in value.items())
     if (shape := _shape(value)) is not None:
-        if len(shape) > 1 or shape[0] > MOST or _is_away(value):
+        if len(shape) > 1 or shape[0] > MOST or _is_on_device(value):
             return f"{key}=<{'x'.join(map(str, shape))}>"
         listed = value.tolist() if hasattr(value, "tolist") else value
         return " ".join(_token(f"{key}[{at}]", one, decimals, scientific) for at, one in enumerate(listed))
     number = _number(value)
     if number is None or isinstance(value, (bool, int)):
-        return f"{key}={value}" if not _is_away(value) else f"{key}=…"
+        return f"{key}={value}" if not _is_on_device(value) else f"{key}=…"
     if isinstance(number, int):
         return f"{key}={number}"
     if scientific and number and abs(number) < 0.5 * 10.0**-decimals:
@@ -199,7 +216,7 @@ def _token(key: str, value: Any, decimals: int, scientific: bool) -> str:
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The shape of an array or of lists in lists; None for what is a single value."""
+    """The shape of an array or of nested lists; None for a single value."""
     if isinstance(value, (list, tuple, set)):
         inner = {_shape(one) for one in value}
         only = inner.pop() if len(inner) == 1 else None
@@ -211,26 +228,26 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 def _number(value: Any) -> int | float | None:
-    """The number that a value is, unless somebody would have to be waited for."""
+    """A value as a number; None if it is not one, or if reading it would wait for a device."""
     if isinstance(value, (int, float)):
         return value
-    if isinstance(value, (str, bytes)) or value is None or _is_away(value):
+    if isinstance(value, (str, bytes)) or value is None or _is_on_device(value):
         return None
     try:
-        got = value.item()
+        item = value.item()
     except (AttributeError, TypeError, ValueError, RuntimeError):
         return None
-    return got if isinstance(got, (int, float)) else None
+    return item if isinstance(item, (int, float)) else None
 
 
-def _is_away(value: Any) -> bool:
-    """Whether a value is on a device: reading it would wait for everything before it."""
+def _is_on_device(value: object) -> bool:
+    """Whether a value is on a device, where reading it waits for all earlier work."""
     device = getattr(value, "device", None)
     return getattr(device, "type", "cpu") not in ("cpu", "meta") if device is not None else False
 
 
-def _deviation(value: Any, width: int) -> str:
-    """In columns, one of 0 has its place too."""
+def _deviation(value: object, width: int) -> str:
+    """`(± 0.026)`; a deviation of 0 is shown only in columns."""
     number = _number(value)
     if number is None or (number == 0 and not width):
         return ""
@@ -238,7 +255,7 @@ def _deviation(value: Any, width: int) -> str:
 
 
 def _std(number: float) -> str:
-    """Two digits in at most six characters: fixed from 0.01 up to a million, scientific below and above."""
+    """Two digits in at most six characters: fixed from 0.01 to a million, scientific below and above."""
     if not math.isfinite(number):
         return str(float(number))
     if number == 0:

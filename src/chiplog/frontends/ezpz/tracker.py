@@ -1,7 +1,7 @@
-"""Backends by name, and a tracker that gives each of them everything: a face of a run and its sinks.
+"""Backends by name, and a tracker that passes everything to all of them.
 
-A tracker that belongs to a run writes into the run; the sinks bring it to the backends from the journal, each on a
-thread of its own, so a backend that fails or is slow disturbs nobody. A tracker made of objects alone calls them.
+A tracker with a run writes to the run; the sinks deliver from the journal to the backends, each on its own thread, so a
+slow or failing backend does not affect the others. A tracker made of objects alone calls them directly.
 """
 
 from __future__ import annotations
@@ -11,29 +11,16 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from chiplog import assembly
-from chiplog.core.errors import ChiplogError
-from chiplog.core.run import Run
-from chiplog.frontends.ezpz.backends.built_in import (
-    CSVBackend,
-    Face,
-    MLflowBackend,
-    Named,
-    WandbBackend,
-    wandb_is_off,
-)
-from chiplog.frontends.ezpz.backends.custom import by_update, call_each
+from chiplog import ChiplogError, Run, TrackerBackend
+from chiplog.frontends.ezpz.backends.built_in import CSVBackend, MLflowBackend, OtherSink, SinkBackend, WandbBackend
+from chiplog.frontends.ezpz.backends.custom import DirectCalls, QueuedCalls, name_of, sink_factory
 from chiplog.frontends.ezpz.backends.service_runs import ActiveWandb
-from chiplog.frontends.ezpz.writer import Writer
+from chiplog.frontends.ezpz.environment import wandb_is_off
+from chiplog.frontends.ezpz.writer import Writer, start_run
 from chiplog.runtime.ranks import detect
 from chiplog.sinks import registry
-from chiplog.sinks.adapters.backends import TrackerBackend
-from chiplog.store import layout
-
-if TYPE_CHECKING:
-    from chiplog.frontends.ezpz.backends.other_ranks import OtherRank
 
 __all__ = [
     "CSVBackend",
@@ -50,85 +37,83 @@ __all__ = [
 logger = logging.getLogger("chiplog.ezpz")
 
 VARIABLES = ("EZPZ_TRACKER_BACKENDS", "EZPZ_TRACKERS")
-FACES: dict[str, type[Face]] = {"csv": CSVBackend, "mlflow": MLflowBackend, "wandb": WandbBackend}
+BUILT_IN: dict[str, type[SinkBackend]] = {"csv": CSVBackend, "mlflow": MLflowBackend, "wandb": WandbBackend}
 
 _registered: dict[str, Callable[..., Any]] = {}
 
 
 def register_backend(name: str, backend: Callable[..., Any]) -> None:
-    """Let `backends="name"` mean this class; a later one of the same name, ours included, goes before."""
+    """Let `backends="name"` mean this class; it replaces an earlier one of the same name, built-in ones included."""
     _registered[name.lower()] = backend
 
 
 def resolve_backend_names(backends: str | Iterable[str] | None) -> list[str]:
-    """The names that are meant, each once, in small letters; none for "none".
-
-    Without any, those of `EZPZ_TRACKER_BACKENDS`.
-    """
+    """The names of backends, each once, in lowercase; none for "none". By default those of `EZPZ_TRACKER_BACKENDS`."""
     if backends is None:
-        backends = next((found for name in VARIABLES if (found := os.environ.get(name))), "")
+        backends = next((value for name in VARIABLES if (value := os.environ.get(name))), "")
     listed = backends.split(",") if isinstance(backends, str) else [str(one) for one in backends]
     names = dict.fromkeys(name.strip().lower() for name in listed if name.strip())
     return [name for name in names if name != "none"]
 
 
 class Tracker:
-    """What a `History` gives its metrics to. Every method reaches all backends; one that fails is warned of, once."""
+    """What a `History` reports to. Every method reaches all backends; a failing one is reported once."""
 
     def __init__(self, backends: Iterable[Any] = ()) -> None:
         self.backends = list(backends)
-        self._begin: Callable[[], Run] | None = None  # where it has a run of its own that has not begun
-        self._feed: Writer | None = None
-        self._elsewhere: OtherRank | None = None
-        self._warned: set[tuple[int, str]] = set()
+        self._direct = DirectCalls(self.backends)
+        self._queued: QueuedCalls | None = None  # on a rank without a journal
+        self._start: Callable[[], Run] | None = None  # of a run of its own that has not started
+        self._writer: Writer | None = None
 
-    def bind(self, feed: Writer) -> None:
-        """Belong to a run, whose sinks the backends are; on a rank without a journal, your own are called from here."""
-        self._begin, self._feed = None, feed
-        for face in self.backends:
-            if isinstance(face, Face):
-                face.bind(feed)
-        own = [one for one in self.backends if not isinstance(one, (Face, ActiveWandb))]
-        if own and feed.run.identity.rank != 0:
-            from chiplog.frontends.ezpz.backends.other_ranks import OtherRank
-
-            self._elsewhere = OtherRank(own, _name)
-            if config := feed.run.identity.config:
-                self._elsewhere.call("log_config", config)
+    def bind(self, writer: Writer) -> None:
+        """Belong to a run whose sinks are the backends; on a rank without a journal, your own are called from here."""
+        self._start, self._writer = None, writer
+        for backend in self.backends:
+            if isinstance(backend, SinkBackend):
+                backend.bind(writer)
+        custom = [one for one in self.backends if not isinstance(one, (SinkBackend, ActiveWandb))]
+        if custom and writer.run.identity.rank != 0:
+            self._queued = QueuedCalls(custom)
+            if config := writer.run.identity.config:
+                self._queued.call("log_config", config)
 
     def adopt(self) -> Writer | None:
-        """For a history, which begins the run now; or the run that this tracker has begun already."""
-        self._begin = None
-        return self._feed
+        """For a history: the run that this tracker has started, or None if the history starts one now."""
+        self._start = None
+        return self._writer
 
     @property
     def project_name(self) -> str | None:
-        """What the backends were given as the project."""
-        return next((one.project_name for one in self.backends if isinstance(one, Face) and one.project_name), None)
+        """The project name that the backends were created with."""
+        names = (one.project_name for one in self.backends if isinstance(one, SinkBackend))
+        return next((name for name in names if name), None)
 
     @property
     def config(self) -> dict[str, Any]:
-        """What they were given as the config, all of it."""
-        return {key: value for one in self.backends if isinstance(one, Face) for key, value in one.config.items()}
+        """The config that the backends were created with."""
+        return {
+            key: value for one in self.backends if isinstance(one, SinkBackend) for key, value in one.config.items()
+        }
 
-    # -- to all ----------------------------------------------------------------------------------------------------
+    # -- all backends ----------------------------------------------------------------------------------------------
 
-    def log(self, metrics: Mapping[str, Any], step: int | float | None = None, commit: bool = True) -> None:
-        if (feed := self._open()) is None:
-            self._call("log", metrics, step=step, commit=commit)
+    def log(self, metrics: Mapping[str, object], step: int | float | None = None, commit: bool = True) -> None:
+        if (writer := self._open()) is None:
+            self._direct.call("log", metrics, step=step, commit=commit)
             return
-        feed.log(metrics, step, commit)
+        writer.log(metrics, step, commit)
         self.forward(metrics, step, commit)
 
-    def forward(self, metrics: Mapping[str, Any], step: int | float | None, commit: bool) -> None:
-        """Give a row that has been recorded to backends that no journal reaches."""
-        if self._elsewhere is not None:
-            self._elsewhere.log(metrics, step, commit)
+    def forward(self, metrics: Mapping[str, object], step: int | float | None, commit: bool) -> None:
+        """Pass a recorded row to the backends that no journal reaches."""
+        if self._queued is not None:
+            self._queued.log(metrics, step, commit)
 
-    def log_config(self, config: Mapping[str, Any]) -> None:
+    def log_config(self, config: Mapping[str, object]) -> None:
         self._pass("log_config", config)
 
-    def log_table(self, key: str, columns: Sequence[str], data: Sequence[Sequence[Any]]) -> None:
+    def log_table(self, key: str, columns: Sequence[str], data: Sequence[Sequence[object]]) -> None:
         self._pass("log_table", key, columns, data)
 
     def log_image(self, key: str, image_path: str | Path, caption: str | None = None) -> None:
@@ -137,33 +122,33 @@ class Tracker:
     def log_artifacts(self, artifacts: Mapping[str, str | Path]) -> None:
         self._pass("log_artifacts", artifacts)
 
-    def watch(self, model: Any, **options: Any) -> None:
+    def watch(self, model: object, **options: object) -> None:
         self._open()
-        self._call("watch", model, **options)
+        self._direct.call("watch", model, **options)
 
     def finish(self, timeout: float = 30) -> None:
-        """End all backends; of a run, when they have everything."""
-        if (feed := self._open()) is None:
-            self._call("finish")
+        """Finish all backends, once they have everything."""
+        if (writer := self._open()) is None:
+            self._direct.call("finish")
             return
-        if self._elsewhere is not None:
-            self._elsewhere.finish(timeout)
-        feed.run.finish(timeout)
+        if self._queued is not None:
+            self._queued.finish(timeout)
+        writer.run.finish(timeout)
 
-    # -- to one ----------------------------------------------------------------------------------------------------
+    # -- one backend -----------------------------------------------------------------------------------------------
 
     def get_backend(self, name: str) -> Any:
-        """The backend of a name; None where there is none."""
-        return next((one for one in reversed(self.backends) if _name(one) == name), None)
+        """The backend with this name, or None."""
+        return next((one for one in reversed(self.backends) if name_of(one) == name), None)
 
     @property
     def wandb_run(self) -> Any:
-        """W&B's own run; waits until it has begun. None without one."""
+        """W&B's own run; waits until it has started. None without one."""
         return self._native("wandb")
 
     @property
     def mlflow_run(self) -> Any:
-        """MLflow's run, with its id, parameters and newest metrics; waits until it has begun. None without one."""
+        """MLflow's run, with its id, parameters and newest metrics; waits until it has started. None without one."""
         return self._native("mlflow")
 
     def _native(self, name: str) -> Any:
@@ -171,74 +156,71 @@ class Tracker:
         return getattr(self.get_backend(name), "run", None)
 
     def _open(self) -> Writer | None:
-        if self._begin is not None:
-            self.bind(Writer(self._begin()))
-        return self._feed
+        if self._start is not None:
+            self.bind(Writer(self._start()))
+        return self._writer
 
-    def _pass(self, method: str, *args: Any, **kwargs: Any) -> None:
-        if (feed := self._open()) is None:
-            self._call(method, *args, **kwargs)
+    def _pass(self, method: str, *args: object, **kwargs: object) -> None:
+        if (writer := self._open()) is None:
+            self._direct.call(method, *args, **kwargs)
             return
-        getattr(feed, method)(*args, **kwargs)
-        if self._elsewhere is not None:
-            self._elsewhere.call(method, *args, **kwargs)
-
-    def _call(self, method: str, *args: Any, **kwargs: Any) -> None:
-        call_each(self.backends, method, args, kwargs, self._warned, _name)
+        getattr(writer, method)(*args, **kwargs)
+        if self._queued is not None:
+            self._queued.call(method, *args, **kwargs)
 
 
 class NullTracker(Tracker):
-    """No backends: everything is accepted, and nothing is done with it."""
+    """No backends: accepts everything and does nothing with it."""
 
     def __init__(self) -> None:
         super().__init__()
 
-    def bind(self, feed: Writer) -> None:
-        """It keeps to itself: what a history records, it records without it."""
+    def bind(self, writer: Writer) -> None:
+        """Stay unbound: what is logged to this tracker does not belong in the run of its history."""
 
 
 def open_backends(
     names: Sequence[str],
     *,
     project_name: str | None = None,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     outdir: str | Path | None = None,
     rank: int | None = None,
-    **options: Any,
+    **options: object,
 ) -> list[Any]:
-    """The backends of names; one that is unknown or does not work is left out and warned of."""
-    found: list[Any] = []
+    """The backends with these names; an unknown or failing one is left out with a warning."""
+    opened: list[Any] = []
     rank = detect.detect(os.environ).rank if rank is None else rank
-    given = {"project_name": project_name, "config": dict(config or {}), "outdir": outdir, "rank": rank, **options}
+    arguments = {"project_name": project_name, "config": dict(config or {}), "outdir": outdir, "rank": rank, **options}
     for name in names:
         if name == "wandb" and name not in _registered and wandb_is_off(os.environ):
             continue
         try:
             if name in _registered:
-                found.append(_make(_registered[name], given))
-            elif name in FACES:
-                found.append(FACES[name](**given))
+                opened.append(_make(_registered[name], arguments))
+            elif name in BUILT_IN:
+                opened.append(BUILT_IN[name](**arguments))  # type: ignore[arg-type]
             else:
-                registry.is_service(name)  # fails for what is not there
-                found.append(Named(name, **given))
+                registry.is_service(name)  # raises for an unknown name
+                opened.append(OtherSink(name, **arguments))
         except ChiplogError as error:
             choices = [*dict.fromkeys((*registry.names()[:-1], *_registered)), registry.NONE]
             why = str(error).partition("; there are: ")[0]
             logger.warning("backend %r is left out: %s; there are: %s", name, why, ", ".join(choices))
         except Exception as error:
             logger.warning("backend %r is left out: %s: %s", name, type(error).__name__, error)
-    return found
+    return opened
 
 
-def sinks_of(backends: Iterable[Any]) -> dict[str, Any]:
-    """The sinks that a run needs for backends to get what it records."""
-    sinks: dict[str, Any] = {}
+def sinks_of(backends: Iterable[Any]) -> dict[str, object]:
+    """The sinks through which backends get what a run records."""
+    sinks: dict[str, object] = {}
     for backend in backends:
-        name = _name(backend)
+        name = name_of(backend)
         while name in sinks:
             name += "-2"
-        if not isinstance(backend, Face):
-            sinks[f"{name}-active" if isinstance(backend, ActiveWandb) else name] = by_update(backend)
+        if not isinstance(backend, SinkBackend):
+            sinks[f"{name}-active" if isinstance(backend, ActiveWandb) else name] = sink_factory(backend)
         elif backend.writes:
             sinks[name] = backend.sink()
     return sinks
@@ -247,45 +229,29 @@ def sinks_of(backends: Iterable[Any]) -> dict[str, Any]:
 def setup_tracker(
     project_name: str | None = None,
     backends: str | Iterable[str] | None = None,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     outdir: str | Path | None = None,
     rank: int | None = None,
-    **options: Any,
+    **options: object,
 ) -> Tracker:
-    """A tracker with a run of its own, unless a history takes it; a `NullTracker` where no backend is left.
+    """A tracker with a run of its own, unless a history takes it over; a `NullTracker` if no backend is left.
 
-    The options are given to the backends that know them: `entity`, `mode`, and so on.
+    The options go to the backends that have them: `entity`, `mode`, and so on.
     """
-    known = dict(config or {})
-    faces = open_backends(
-        resolve_backend_names(backends), project_name=project_name, config=known, outdir=outdir, rank=rank, **options
+    settings = dict(config or {})
+    opened = open_backends(
+        resolve_backend_names(backends), project_name=project_name, config=settings, outdir=outdir, rank=rank, **options
     )
-    if not faces:
+    if not opened:
         return NullTracker()
-    tracker = Tracker(faces)
-    tracker._begin = lambda: begin(project_name, known, sinks_of(faces))
+    tracker = Tracker(opened)
+    tracker._start = lambda: start_run(project_name, settings, sinks_of(opened))
     return tracker
 
 
-def begin(project_name: str | None, config: Mapping[str, Any], sinks: Mapping[str, Any], **options: Any) -> Run:
-    """A run with these sinks; W&B within this process, so that its own object can be reached."""
-    return assembly.beside(
-        project=layout.slug(project_name) if project_name else None,
-        name=project_name,
-        config=dict(config),
-        sinks=dict(sinks) or "none",
-        relay="thread" if "wandb" in sinks else "auto",
-        **options,
-    )
-
-
-def _make(factory: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-    """What a class makes of those facts it has parameters for."""
+def _make(factory: Callable[..., Any], arguments: Mapping[str, object]) -> Any:
+    """Call a factory with those arguments that it has parameters for."""
     parameters = inspect.signature(factory).parameters.values()
     if any(one.kind is one.VAR_KEYWORD for one in parameters):
-        return factory(**given)
-    return factory(**{key: value for key, value in given.items() if key in {one.name for one in parameters}})
-
-
-def _name(backend: Any) -> str:
-    return str(getattr(backend, "name", "") or type(backend).__name__).lower()
+        return factory(**arguments)
+    return factory(**{key: value for key, value in arguments.items() if key in {one.name for one in parameters}})

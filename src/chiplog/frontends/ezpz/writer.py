@@ -1,4 +1,4 @@
-"""What a history, a tracker or a backend gives to a run: rows, a config, tables, pictures and files."""
+"""What a history, a tracker or a backend writes to a run: rows, a config, tables, images and files."""
 
 from __future__ import annotations
 
@@ -7,42 +7,56 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from chiplog import Image, Matrix, Run, assembly
 from chiplog.core import messages
 from chiplog.core.records import Event, Row
-from chiplog.core.run import Run
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS
 from chiplog.core.values.line_pieces import WIDEST
-from chiplog.core.values.media import Image, Media
-from chiplog.frontends.ezpz.rows_in_memory import OwnRows
-from chiplog.frontends.ezpz.vectors import array
+from chiplog.core.values.media import Media
+from chiplog.frontends.ezpz.rows_in_memory import RowsInMemory
 from chiplog.runtime.devices.pending_values import PendingValues
 from chiplog.sinks.shared.update_rows import UPDATE
+from chiplog.store import layout
 
 logger = logging.getLogger("chiplog.ezpz")
 
-_on_device = PendingValues().holds
+is_on_device = PendingValues().holds
+
+
+def start_run(
+    project_name: str | None, config: Mapping[str, object], sinks: Mapping[str, object], **options: Any
+) -> Run:
+    """Start a run with these sinks; W&B runs in this process, so that its own object can be reached."""
+    return assembly.beside(
+        project=layout.slug(project_name) if project_name else None,
+        name=project_name,
+        config=dict(config),
+        sinks=dict(sinks) or "none",
+        relay="thread" if "wandb" in sinks else "auto",
+        **options,
+    )
 
 
 class Writer:
-    """One run, and the step of the next row that does not say its own."""
+    """One run, and the step of the next row that is logged without one."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.next: int | float = 0
-        self.own: OwnRows | None = None  # for a history on a rank that keeps no journal
+        self.memory: RowsInMemory | None = None  # for a history on a rank without a journal
         self._log = run.log
         self._across = run.across
 
     def log(self, metrics: Mapping[str, Any], step: int | float | None = None, commit: bool = True) -> Row:
-        """Record a row, and return its numbers; without a step it is the next one, or what its `step` says."""
+        """Record a row and return its numbers; without a step it gets the next one, or its own `step` metric."""
         if isinstance(step, str):
-            step = _number(step)
+            step = _parse_step(step)
         counted = step is None
         if step is None:
             step = self.next
-            if type(metrics) is dict and type(said := metrics.get("step")) is int:
-                step, counted = said, False
+            if type(metrics) is dict and type(own := metrics.get("step")) is int:
+                step, counted = own, False
         if self._across is not None:
             self._across.counted = counted
         if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())) and len(metrics) <= WIDEST:
@@ -50,47 +64,36 @@ class Writer:
         else:
             row = self._log_parts(metrics, step)
         self.next = step + 1 if commit else step
-        if self.own is not None:
-            self.own.add(dict(leaves(metrics)))
+        if self.memory is not None:
+            self.memory.add(dict(leaves(metrics)))
         return row
 
-    def _log_parts(self, metrics: Mapping[str, Any], step: int | float) -> Row:
-        """A row that may become several records: then one goes before them that names all of it."""
-        flat = {name: array(value) for name, value in leaves(metrics)}
-        if len(flat) > WIDEST or any(_is_apart(value) for value in flat.values()):
+    def _log_parts(self, metrics: Mapping[str, object], step: int | float) -> Row:
+        """A row that may become several records, preceded by one that lists all its names."""
+        flat = {name: _matrix(value) for name, value in leaves(metrics)}
+        if len(flat) > WIDEST or any(_is_separate(value) for value in flat.values()):
             self.run.write(Event, name=UPDATE, data={"names": list(flat)}, step=step)
         return self._log(flat, step)
 
-    def log_config(self, config: Mapping[str, Any]) -> None:
+    def log_config(self, config: Mapping[str, object]) -> None:
         self.run.config.update(config)
 
-    def log_table(self, key: str, columns: Sequence[str], data: Sequence[Sequence[Any]]) -> None:
+    def log_table(self, key: str, columns: Sequence[str], data: Sequence[Sequence[object]]) -> None:
         self.run.table(key, [dict(zip(columns, row, strict=False)) for row in data])
 
     def log_image(self, key: str, image_path: str | Path, caption: str | None = None) -> None:
         try:
             self.run.log({key: Image(image_path, caption or "")})
         except (OSError, ValueError) as error:
-            logger.warning("%r is not a picture that can be kept: %s", str(image_path), error)
+            logger.warning("%r cannot be kept as an image: %s", str(image_path), error)
 
     def log_artifacts(self, artifacts: Mapping[str, str | Path]) -> None:
         for name, path in artifacts.items():
             self.run.artifact(path, name)
 
 
-def _number(text: str) -> int | float | None:
-    """The step that a text says; None where it is not a number, and the row is counted."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    messages.once(f"step {text[:20]}", f"step = {text[:20]!r} is not a number; the row has the next step")
-    return None
-
-
-def leaves(metrics: Mapping[Any, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The values of a row by the names they are kept under: `d/a` for `{"d": {"a": 1.0}}`."""
+def leaves(metrics: Mapping[Any, object], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, object]]:
+    """The values of a row by the names they are recorded under: `d/a` for `{"d": {"a": 1.0}}`."""
     for key, value in metrics.items():
         name = prefix + convert.name(key)
         if isinstance(value, Mapping) and depth < convert.DEEPEST:
@@ -99,11 +102,38 @@ def leaves(metrics: Mapping[Any, Any], prefix: str = "", depth: int = 0) -> Iter
             yield name, value
 
 
-def _is_apart(value: Any) -> bool:
+def _parse_step(text: str) -> int | float | None:
+    """A step from a string; None if it is not a number."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    messages.once(f"step {text[:20]}", f"step = {text[:20]!r} is not a number; the row gets the next step")
+    return None
+
+
+def _matrix(value: Any) -> object:
+    """A vector or matrix as a `Matrix`; the engine converts everything else."""
+    if isinstance(value, (int, float, str, bytes)) or value is None:
+        return value
+    shape = getattr(value, "shape", None)
+    if shape is not None and len(shape) in (1, 2) and not (len(shape) == 1 and shape[0] == 1):
+        listed = value.detach().tolist() if hasattr(value, "detach") else value.tolist()
+        return Matrix([listed] if len(shape) == 1 else listed)
+    if isinstance(value, (list, tuple)) and value:
+        if all(isinstance(one, (int, float)) for one in value):
+            return Matrix([value])
+        if all(isinstance(row, (list, tuple)) and all(isinstance(one, (int, float)) for one in row) for row in value):
+            return Matrix(value)
+    return value
+
+
+def _is_separate(value: object) -> bool:
     """Whether a value becomes a record of its own."""
     if type(value) in NUMBERS:
         return False
     try:
-        return isinstance(value, Media) or _on_device(value) or convert.number(value) is None
-    except Exception:  # values.number asks the value itself
+        return isinstance(value, Media) or is_on_device(value) or convert.number(value) is None
+    except Exception:  # the conversion runs the value's own code
         return True

@@ -1,8 +1,8 @@
-"""KempnerForge's metrics on our engine: its names, its signatures, its lines; only the import changes.
+"""The documented API of KempnerForge's metrics: the same names, signatures and lines; only the import changes.
 
 >>> from chiplog.frontends.kempnerforge import MetricsTracker
 
-The modules have the original's names too: `tracker`, `mfu`, `memory`, `logger`. See docs/frontends/kempnerforge.md.
+The modules also have the original's names: `tracker`, `mfu`, `memory`, `logger`. See docs/frontends/kempnerforge.md.
 """
 
 from chiplog.frontends.kempnerforge.backends import TensorBoardBackend, WandBBackend

@@ -1,6 +1,6 @@
 """W&B's own client in this process, for scripts that call `wandb.log` or `wandb.save` beside the tracker.
 
-Its rows have the training step as W&B's step, as the original's have: what a script logs at the same step joins them.
+Its rows have the training step as W&B's step, like the original's, so that what a script logs at a step joins them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from chiplog import ChiplogError
 from chiplog.core import settings
-from chiplog.core.errors import ChiplogError
 from chiplog.sinks.wandb.login import is_silent
 
-INIT = 30.0  # s that the first row may wait for W&B; then the relay process takes over
-FINISH = 30.0  # s for what is left at the end, files included
+START = 30.0  # s that the first row may wait for W&B; then the relay process takes over
+FINISH = 30.0  # s to send the rest at the end, including files
 
 
 def is_wanted() -> bool:
@@ -30,7 +30,7 @@ def is_imported() -> bool:
 
 
 def is_stand_in() -> bool:
-    """Whether somebody has put a module of their own in W&B's place, as unit tests do: no import made it."""
+    """Whether `wandb` is a stand-in, as unit tests use: a module that was not imported."""
     module = sys.modules.get("wandb")
     return module is not None and getattr(module, "__spec__", None) is None
 
@@ -40,13 +40,13 @@ class Client:
 
     def __init__(self, native: Any) -> None:
         self.native = native
-        self.id: Any = getattr(native, "id", None)
+        self.id: str | None = getattr(native, "id", None)
         self._module = sys.modules["wandb"] if is_stand_in() else None
 
-    def log(self, metrics: Mapping[str, Any], step: int) -> int | None:
-        """One row, at the training step; the first step that W&B still takes, where this one lies behind it.
+    def log(self, metrics: Mapping[str, object], step: int) -> int | None:
+        """Send a row at its training step.
 
-        W&B keeps the rows that it has: one that lies behind its newest is not sent.
+        W&B accepts no step before its newest: such a row is not sent, and the first step that it accepts is returned.
         """
         if self._module is not None:
             self._module.log(dict(metrics), step=step)
@@ -58,40 +58,40 @@ class Client:
         return None
 
     def close(self) -> None:
-        """Send what is left: rows, and files that were saved with `wandb.save`."""
+        """Send the remaining rows, and the files of `wandb.save`."""
         (self._module or self.native).finish()
 
 
-def begin(project: str, name: str | None, run_id: str, known_id: str) -> Client:
-    """Begin a run, or go on with the one of `known_id`; raises when W&B cannot. A fresh one gets `run_id`."""
+def start(project: str, name: str | None, new_id: str, known_id: str) -> Client:
+    """Start a run with `new_id`, or resume that of `known_id`; raises if W&B cannot."""
     import wandb
 
     if is_stand_in():
-        known = {"id": known_id} if known_id else {}
-        return Client(wandb.init(project=project, name=name, resume="allow", **known))
+        resumed = {"id": known_id} if known_id else {}
+        return Client(wandb.init(project=project, name=name, resume="allow", **resumed))
     if not is_silent(os.environ):  # otherwise W&B would ask for a key, and wait for the answer
         raise ChiplogError("W&B has no key to log in with; set WANDB_API_KEY, or WANDB_MODE=offline")
-    began = monotonic()
-    chosen = _usable(known_id, project) if known_id else run_id
+    started = monotonic()
+    chosen = _usable(known_id, project) if known_id else new_id
     limits: dict[str, Any] = {"finish_timeout": FINISH}
     if "WANDB_INIT_TIMEOUT" not in os.environ:
-        limits["init_timeout"] = max(1.0, INIT - (monotonic() - began))
+        limits["init_timeout"] = max(1.0, START - (monotonic() - started))
     return Client(wandb.init(project=project, name=name, id=chosen, resume="allow", settings=wandb.Settings(**limits)))
 
 
 def _usable(run_id: str, project: str) -> str:
-    """The id to go on with: another one where the run was deleted, which W&B's client would find out in 30 s."""
+    """The id to resume: another one if the run was deleted, which W&B's client would take 30 s to notice."""
     import wandb
 
     from chiplog.sinks.wandb.server_rows import RunQueries, next_id
 
     try:
-        known = wandb.setup().settings
-        if known.mode not in (None, "online") or not wandb.login(prompt=False, verify=False):
+        current = wandb.setup().settings
+        if current.mode not in (None, "online") or not wandb.login(prompt=False, verify=False):
             return run_id
-        desk, chosen = RunQueries(wandb.setup().settings), run_id
-        while not desk.rows(chosen, project, known.entity) and desk.is_deleted(chosen, project, known.entity):
+        queries, chosen = RunQueries(wandb.setup().settings), run_id
+        while not queries.rows(chosen, project, current.entity) and queries.is_deleted(chosen, project, current.entity):
             chosen = next_id(chosen, run_id)
         return chosen
-    except Exception:  # a W&B that does not answer: its client says so, in its own words
+    except Exception:  # if W&B does not answer, its client reports it
         return run_id

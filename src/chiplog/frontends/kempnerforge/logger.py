@@ -1,4 +1,4 @@
-"""The logger of rank 0: what goes well on stdout, warnings on stderr; and how numbers look in its lines."""
+"""The logger of rank 0, with warnings on stderr and the rest on stdout; and the format of numbers in its lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chiplog.core.display import paint
+from chiplog.core.display import has_colour, paint
 
 ROOT = "kempnerforge"
 DIM, CYAN, BOLD = "2", "36", "1"
@@ -18,7 +18,7 @@ _ours: set[str] = set()  # loggers that `get_logger` made
 
 
 def get_logger(name: str, rank_zero_only: bool = True) -> logging.Logger:
-    """The logger `kempnerforge.{name}`; with `rank_zero_only` the other ranks say nothing through it."""
+    """The logger `kempnerforge.{name}`; with `rank_zero_only` it is silent on the other ranks."""
     root = logging.getLogger(ROOT)
     if not any(isinstance(handler, _Terminal) for handler in root.handlers):
         root.setLevel(logging.DEBUG)
@@ -32,7 +32,7 @@ def get_logger(name: str, rank_zero_only: bool = True) -> logging.Logger:
     return logger
 
 
-def format_metrics(step: int, metrics: Mapping[str, Any]) -> str:
+def format_metrics(step: int, metrics: Mapping[str, object]) -> str:
     """`[step 100] eval/loss=2.3400 | data/tokens=125k`."""
     return line(step, ((name, format_number(value)) for name, value in metrics.items()))
 
@@ -45,8 +45,8 @@ def line(step: int, pairs: Iterable[tuple[str, str]]) -> str:
     return f"{paint(f'[step {step}]', DIM)} {' | '.join(cells)}"
 
 
-def format_number(value: Any) -> str:
-    """`125k` and `1.5M` for whole numbers, four decimals for others, an exponent for the very small and large."""
+def format_number(value: object) -> str:
+    """`125k` and `1.5M` for whole numbers, four decimals for others, an exponent for very small and large ones."""
     if not isinstance(value, (int, float)):
         return str(value)
     if value - value != 0:
@@ -69,9 +69,9 @@ def _whole(value: int) -> str:
 
 
 class _Terminal(logging.Handler):
-    """`[rank 0] INFO     …` on the stdout or stderr that there is at that moment.
+    """`[rank 0] INFO     …` on the current stdout or stderr.
 
-    Where the rest of KempnerForge is imported too, its own handler prints: then only our warnings come from here, which
+    If the rest of KempnerForge is imported too, its own handler prints; then this one prints only our warnings, which
     belong on stderr.
     """
 
@@ -80,9 +80,9 @@ class _Terminal(logging.Handler):
             return
         stream = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
         try:
-            stream.write(f"{_head(record, _is_coloured(stream))} {self.format(record)}\n")
+            stream.write(f"{_head(record, has_colour(stream, os.environ))} {self.format(record)}\n")
             stream.flush()
-        except Exception:  # a closed or broken terminal is nobody's problem
+        except Exception:  # a closed or broken terminal must not stop the training
             pass
 
 
@@ -95,7 +95,7 @@ def _is_printed_by_another(handler: logging.Handler) -> bool:
 
 
 def _is_terminal(stream: Any) -> bool:
-    """Whether a stream is stdout or stderr, also one that was so when a handler was made."""
+    """Whether a stream is stdout or stderr, or was when a handler was created."""
     if stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         return True
     try:
@@ -105,7 +105,7 @@ def _is_terminal(stream: Any) -> bool:
 
 
 class _RankFilter(logging.Filter):
-    """Lets the records of one rank through, which `RANK` says at that moment."""
+    """Passes the records of one rank, by the current value of `RANK`."""
 
     def __init__(self, rank: int = 0) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ _first_rank = _RankFilter(0)
 
 
 class _RankFormatter(logging.Formatter):
-    """`[rank 0] INFO     …` for a handler of your own; in colour where stdout is, unless `use_color` decides."""
+    """`[rank 0] INFO     …` for a handler of your own; in colour if stdout is, unless `use_color` is set."""
 
     def __init__(self, use_color: bool | None = None) -> None:
         super().__init__()
@@ -139,13 +139,6 @@ def _rank() -> str:
     return os.environ.get("RANK", "0")
 
 
-def _is_coloured(stream: Any) -> bool:
-    try:
-        return bool(stream.isatty()) and not os.environ.get("NO_COLOR")
-    except Exception:  # any object may stand for stdout
-        return False
-
-
 def _supports_color() -> bool:
-    """Whether stdout is a terminal that is to be coloured."""
-    return _is_coloured(sys.stdout)
+    """Whether stdout is a terminal with colour."""
+    return has_colour(sys.stdout, os.environ)

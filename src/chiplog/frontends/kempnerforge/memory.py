@@ -1,4 +1,4 @@
-"""Memory of a GPU in GB of 1024³ bytes; zeros where there is none."""
+"""Memory of a GPU in GB of 1024³ bytes; zeros without one."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def get_memory_stats(device: int | None = 0) -> dict[str, float]:
 
 
 def get_memory_utilization(device: int | None = 0) -> float:
-    """The peak as a share of the whole."""
+    """The peak as a share of the total."""
     return get_memory(device)[4]
 
 
 def get_memory(device: int | None = 0) -> tuple[float, float, float, float, float]:
-    """The four stats and the utilization, asked at once."""
-    found = memory.measure(device)
-    if found is None:
+    """The four stats and the utilization, measured together."""
+    measured = memory.measure(device)
+    if measured is None:
         return NOTHING
-    bytes_ = (found.allocated, found.peak or 0, found.reserved or 0, found.total or 0)
+    bytes_ = (measured.allocated, measured.peak or 0, measured.reserved or 0, measured.total or 0)
     allocated, peak, reserved, total = (one / GB for one in bytes_)
-    return allocated, peak, reserved, total, found.utilization or 0.0
+    return allocated, peak, reserved, total, measured.utilization or 0.0
 
 
 def format_memory_stats(device: int | None = 0) -> str:
@@ -45,12 +45,12 @@ def format_memory_stats(device: int | None = 0) -> str:
 
 
 def reset_peak_memory(device: int | None = 0) -> None:
-    """Let the peak start again from what is allocated now."""
+    """Reset the peak to what is allocated now."""
     memory.reset_peak(device)
 
 
 class DeviceMemoryMonitor:
-    """Reports a GPU's memory step by step, each with a peak of its own; and keeps one snapshot of the allocator."""
+    """Reports a GPU's memory at each step, with the peak of that step; and writes one snapshot of the allocator."""
 
     def __init__(
         self, device: int = 0, snapshot_step: int | None = None, snapshot_dir: str = "memory_snapshots"
@@ -59,7 +59,7 @@ class DeviceMemoryMonitor:
         self._snapshot_taken = False
 
     def report(self, step: int) -> dict[str, float]:
-        """What `get_memory_stats` says, with `mem_utilization`; afterwards the peak starts again."""
+        """The stats of `get_memory_stats` and `mem_utilization`; then the peak is reset."""
         stats = dict(zip((*STATS, "mem_utilization"), get_memory(self.device), strict=True))
         _logger.info(f"[step {step}] {format_memory_stats(self.device)}")
         if step == self.snapshot_step and not self._snapshot_taken:
@@ -68,9 +68,9 @@ class DeviceMemoryMonitor:
         return stats
 
     def capture_snapshot(self, step: int) -> str | None:
-        """Keep the allocator's blocks in a file, for https://pytorch.org/memory_viz; its path, or None."""
+        """Write the allocator's blocks to a file for https://pytorch.org/memory_viz; returns its path, or None."""
         path = Path(self.snapshot_dir) / f"snapshot_step_{step}_device_{self.device}.pickle"
-        if device_.torch_backend("cuda") is None:  # then there is nothing to make a directory for
+        if device_.torch_backend("cuda") is None:  # so there is no need for a directory
             return None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Operations of a token and the share of the peak that is used, by the original's conventions.
+"""FLOPs per token and MFU, by the original's conventions.
 
-The whole square of attention counts, also where half of it is masked.
+Attention counts in full, even if half of it is masked.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from chiplog.frontends.kempnerforge.logger import get_logger
 from chiplog.metrics import flops, hardware
 from chiplog.runtime.devices import accelerator as device_
 
-NO_GPU = 1.0  # what the original says without one
-BY_CAPABILITY = ((9, 989.0), (8, 312.0), (0, 100.0))  # and for a GPU it does not know
+NO_GPU = 1.0  # the original's value without a GPU
+BY_CAPABILITY = ((9, 989.0), (8, 312.0), (0, 100.0))  # and for an unknown GPU
 
 _logger = get_logger("metrics.mfu")
 
 
 def estimate_model_flops_per_token(config: Any, seq_len: int | None = None) -> int:
-    """6 for each weight that a token meets, and 12 · layers · dim · length for attention."""
+    """6 per weight that a token uses, and 12 · layers · dim · length for attention."""
     return flops.count(config, seq_len=seq_len, causal=False).model
 
 
@@ -30,15 +30,18 @@ def compute_mfu(
     gpu_peak_tflops: float | None = None,
     seq_len: int | None = None,
 ) -> float:
-    """As a fraction; `tokens_per_sec` is of all GPUs together. 0.0 where the peak is not known."""
+    """MFU as a fraction; `tokens_per_sec` is that of all GPUs together. 0.0 if the peak is unknown."""
     if gpu_peak_tflops is None:
         gpu_peak_tflops = get_gpu_peak_tflops()
     return flops.mfu(estimate_model_flops_per_token(config, seq_len), tokens_per_sec, gpu_peak_tflops, num_gpus) or 0.0
 
 
 def get_gpu_peak_tflops(device: int | None = 0, *, compat: bool = False) -> float | None:
-    """Dense bf16 TFLOP/s of this GPU; None where there is none or nobody knows, which is said. `compat` guesses then as
-    the original did: 1.0 without a GPU, otherwise by compute capability. A GPU is asked once torch computes on it."""
+    """Dense bf16 TFLOP/s of this GPU; None without one, and, with a warning, for an unknown one.
+
+    With `compat` it guesses like the original: 1.0 without a GPU, otherwise by compute capability. A GPU is identified
+    once torch computes on it.
+    """
     name = device_.name(device)
     peak = hardware.peak(name) if name else None
     if peak is not None:
@@ -47,10 +50,10 @@ def get_gpu_peak_tflops(device: int | None = 0, *, compat: bool = False) -> floa
         return NO_GPU if compat else None
     if not compat:
         if messages.first(f"kempnerforge no peak {name}"):
-            _logger.warning(f"unknown GPU {name}: there is no MFU; give gpu_peak_tflops, or compat=True for a guess")
+            _logger.warning(f"unknown GPU {name}: there is no MFU; pass gpu_peak_tflops, or compat=True for a guess")
         return None
     major = (device_.capability(device) or (0, 0))[0]
     guess = next(tflops for least, tflops in BY_CAPABILITY if major >= least)
     if messages.first(f"kempnerforge peak {name}"):
-        _logger.warning(f"unknown GPU {name}: {guess:.0f} TFLOPS are assumed by its compute capability {major}.x")
+        _logger.warning(f"unknown GPU {name}: assuming {guess:.0f} TFLOPS by its compute capability {major}.x")
     return guess

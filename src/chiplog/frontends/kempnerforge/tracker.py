@@ -1,4 +1,4 @@
-"""The tracker: timing, throughput, MFU, memory and averages of each step; a line and a row at the interval."""
+"""The tracker: time, throughput, MFU, memory and averages of each step; a line and a row per interval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from chiplog.core import messages
 from chiplog.core.values import convert
 from chiplog.core.values.text import reason, words
-from chiplog.frontends.kempnerforge.backends import Outlet, TensorBoardBackend, WandBBackend, _LoggingBackend
+from chiplog.frontends.kempnerforge.backends import LazyRun, TensorBoardBackend, WandBBackend, _LoggingBackend
 from chiplog.frontends.kempnerforge.logger import format_metrics, get_logger, line
 from chiplog.frontends.kempnerforge.memory import get_memory_stats
 from chiplog.frontends.kempnerforge.mfu import NO_GPU, estimate_model_flops_per_token, get_gpu_peak_tflops
@@ -24,7 +24,7 @@ from chiplog.runtime.ranks import detect
 
 __all__ = ["MetricsTracker", "StepMetrics", "TensorBoardBackend", "WandBBackend", "_LoggingBackend"]
 
-ALPHA = 0.1  # the share of the newest value in an average
+ALPHA = 0.1  # weight of the newest value in an average
 SMOOTHED = ("loss", "tokens_per_sec", "mfu", "step_time")
 
 logger = get_logger("metrics.tracker")
@@ -32,7 +32,7 @@ logger = get_logger("metrics.tracker")
 
 @dataclass
 class StepMetrics:
-    """One step as it was measured, without smoothing."""
+    """The measurements of one step, without smoothing."""
 
     loss: float = 0.0
     grad_norm: float = 0.0
@@ -50,7 +50,7 @@ class StepMetrics:
 class MetricsTracker:
     """Collects, smooths and reports; call `start_step` before and `end_step` after each training step.
 
-    Without a known peak MFU is 0.0; `compat=True` guesses as the original did.
+    Without a known peak the MFU is 0.0; `compat=True` guesses like the original.
     """
 
     def __init__(
@@ -66,63 +66,65 @@ class MetricsTracker:
         self._job = config
         self._ema_alpha = ALPHA
         self._smoothed: dict[str, float] = {}
-        self.nan_count = 0  # how many values are in no average, because they were not finite
-        self._flops: int | None = None  # of a token; worked out once
+        self.nan_count = 0  # values that were left out of the averages, because they were not finite
+        self._flops: int | None = None  # per token; computed once
         self._step_start = 0.0  # before the first step
         self._lock = threading.Lock()
-        self._outlet: Outlet | None = None
+        self._lazy_run: LazyRun | None = None
         self._backends: list[Any] = []
         self._backends_initialized = False
-        self._first_rank: bool | None = None  # asked with the first row, when the ranks are set up
+        self._first_rank: bool | None = None  # determined with the first row, when the ranks are set up
 
     def init_backends(self, config: Any) -> None:
-        """Choose where to report, once, when the ranks are set up; nothing is begun before the first row."""
+        """Choose the backends, once, when the ranks are set up; nothing starts before the first row."""
         if self._backends_initialized:
             return
         self._backends_initialized = True
         if not self._is_first_rank():
             return
         chosen = config.metrics
-        outlet = Outlet(chosen, wandb=chosen.enable_wandb, tensorboard=chosen.enable_tensorboard, about=_plain(config))
+        lazy_run = LazyRun(
+            chosen, wandb=chosen.enable_wandb, tensorboard=chosen.enable_tensorboard, about=_plain(config)
+        )
         if chosen.enable_wandb:
-            self._backends.append(WandBBackend(chosen, outlet))
+            self._backends.append(WandBBackend(chosen, lazy_run))
         if chosen.enable_tensorboard:
-            self._backends.append(TensorBoardBackend(chosen, outlet))
-        self._outlet = outlet
+            self._backends.append(TensorBoardBackend(chosen, lazy_run))
+        self._lazy_run = lazy_run
 
     _init_backends = init_backends
 
     def start_step(self) -> None:
-        """Mark the beginning of a training step."""
+        """Mark the start of a training step."""
         self._step_start = perf_counter()
 
     def end_step(self, step: int, loss: float, grad_norm: float, lr: float, tokens_in_step: int) -> StepMetrics | None:
-        """Mark the end of a step; its metrics when it is one to log (the first and every `log_interval`-th).
+        """Mark the end of a step; returns its metrics if it is logged (the first and every `log_interval`-th).
 
-        Never raises: a value that is not a number is a warning, and the step is left out.
+        Never raises: a value that is not a number causes a warning, and the step is left out.
         """
         try:
-            took = self._took()
+            seconds = self._seconds()
             if type(step) is not int:
                 step = _step(step)
             if type(tokens_in_step) is not int:
                 tokens_in_step = _number("tokens_in_step", tokens_in_step)  # type: ignore[assignment]
-            speed = rate(tokens_in_step, took)
+            speed = rate(tokens_in_step, seconds)
             if self._flops is None:
                 self._flops = self._count()
             share = mfu(self._flops, speed, self.gpu_peak_tflops, self.num_gpus) or 0.0
             if type(loss) is not float:
-                loss = _number("loss", loss)  # of a tensor the number, or the averages would keep its graph alive
+                loss = _number("loss", loss)  # a number, since the averages would keep the graph of a tensor alive
             is_logged = step == 1 or step % self.metrics_config.log_interval == 0
             if is_logged or (type(grad_norm) is not float and not hasattr(grad_norm, "__float__")):
-                grad_norm = _number("grad_norm", grad_norm)  # where it is not logged it may stay on a GPU
+                grad_norm = _number("grad_norm", grad_norm)  # if it is not logged, it may stay on a GPU
             if is_logged or (type(lr) is not float and not hasattr(lr, "__float__")):
                 lr = _number("lr", lr)
-            for name, value in zip(SMOOTHED, (loss, speed, share, took), strict=True):
+            for name, value in zip(SMOOTHED, (loss, speed, share, seconds), strict=True):
                 self._update_smoothed(name, value)
             if not is_logged:
                 return None
-            metrics = StepMetrics(loss, grad_norm, lr, speed, share, took, **_memory())
+            metrics = StepMetrics(loss, grad_norm, lr, speed, share, seconds, **_memory())
             self._log_step(step, metrics)
             return metrics
         except Exception as error:
@@ -135,8 +137,8 @@ class MetricsTracker:
             logger.info(format_step(step, metrics))
             self._report(self._row(metrics), step)
 
-    def log_eval(self, metrics: Mapping[str, Any], step: int) -> None:
-        """Report metrics of any kind as they are, in a line and to all backends."""
+    def log_eval(self, metrics: Mapping[str, object], step: int) -> None:
+        """Report any metrics unchanged, in a line and to all backends."""
         try:
             if type(step) is not int:
                 step = _step(step)
@@ -148,13 +150,13 @@ class MetricsTracker:
 
     def close(self) -> None:
         """Flush and close all backends."""
-        if self._outlet is not None:
-            self._outlet.close()
-        for backend in self._strangers():
-            self._ask(backend, "close")
+        if self._lazy_run is not None:
+            self._lazy_run.close()
+        for backend in self._other_backends():
+            self._call(backend, "close")
 
     def _update_smoothed(self, key: str, value: float) -> None:
-        """Let an average see a value; one of your own is reported as `smoothed/{key}`, behind ours."""
+        """Add a value to an average; one of your own is reported as `smoothed/{key}`, after ours."""
         value = float(value)
         if not isfinite(value):
             self.nan_count += 1
@@ -162,32 +164,30 @@ class MetricsTracker:
         before = self._smoothed.get(key, value)
         self._smoothed[key] = self._ema_alpha * value + (1 - self._ema_alpha) * before
 
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps, so that the averages go on."""
+    def state(self) -> dict[str, object]:
+        """The state for a checkpoint, so that the averages continue."""
         return {"nan_count": self.nan_count, "smoothed": dict(self._smoothed)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.nan_count = int(state.get("nan_count", 0))
         self._smoothed = {name: float(value) for name, value in state.get("smoothed", {}).items()}
 
-    def _took(self) -> float:
+    def _seconds(self) -> float:
         """The seconds since the last `start_step`."""
         started = self._step_start
         if not started:
             if messages.first(f"kempnerforge start {id(self)}"):
-                logger.warning("end_step() without start_step(): the step has no time")
+                logger.warning("end_step() without start_step(): the step has no duration")
             return 0.0
         return perf_counter() - started
 
     def _count(self) -> int:
-        if not self._peak_is_given and self.gpu_peak_tflops in (
-            None,
-            NO_GPU,
-        ):  # when the tracker was made, nothing computed on a GPU yet
+        if not self._peak_is_given and self.gpu_peak_tflops in (None, NO_GPU):
+            # When the tracker was created, nothing had run on a GPU yet.
             self.gpu_peak_tflops = get_gpu_peak_tflops(None, compat=self._compat)
         try:
             return estimate_model_flops_per_token(self.model_config, self.seq_len)
-        except Exception as error:  # a model that the formula does not fit must not stop its training
+        except Exception as error:  # a model that does not fit the formula must not stop its training
             logger.warning(f"there is no MFU: {reason(error)}")
             return 0
 
@@ -208,31 +208,33 @@ class MetricsTracker:
             row[f"smoothed/{name}"] = self._smoothed.get(name, nan)
         return row
 
-    def _report(self, metrics: Mapping[str, Any], step: int) -> None:
-        if self._outlet is None:
+    def _report(self, metrics: Mapping[str, object], step: int) -> None:
+        if self._lazy_run is None:
             with self._lock:
-                self._outlet = self._outlet or Outlet(self.metrics_config, about=_plain(self._job))
-        self._outlet.log(metrics, step)
-        for backend in self._strangers():
-            self._ask(backend, "log", metrics, step=step)
+                self._lazy_run = self._lazy_run or LazyRun(self.metrics_config, about=_plain(self._job))
+        self._lazy_run.log(metrics, step)
+        for backend in self._other_backends():
+            self._call(backend, "log", metrics, step=step)
 
-    def _strangers(self) -> list[Any]:
-        """Backends that somebody else has put beside ours."""
+    def _other_backends(self) -> list[Any]:
+        """Backends that the user has added to ours."""
         return [
-            one for one in self._backends if self._outlet is None or getattr(one, "_outlet", None) is not self._outlet
+            one
+            for one in self._backends
+            if self._lazy_run is None or getattr(one, "_lazy_run", None) is not self._lazy_run
         ]
 
-    def _ask(self, backend: Any, method: str, *args: Any, **kwargs: Any) -> None:
+    def _call(self, backend: object, method: str, *args: object, **kwargs: object) -> None:
         try:
             getattr(backend, method)(*args, **kwargs)
         except Exception as error:
             if messages.first(f"kempnerforge backend {id(backend)}"):
-                logger.warning(f"{type(backend).__name__} fails: {reason(error)}; training goes on")
+                logger.warning(f"{type(backend).__name__} fails: {reason(error)}; training continues")
 
     def _failed(self, method: str, error: Exception) -> None:
         why = str(error) if isinstance(error, _NotANumber) else words(error)
         if messages.first(f"kempnerforge {method} {id(self)} {why}"):
-            logger.warning(f"{method}: {why}; training goes on")
+            logger.warning(f"{method}: {why}; training continues")
 
     def _is_first_rank(self) -> bool:
         if self._first_rank is None:
@@ -244,21 +246,21 @@ class _NotANumber(ValueError):
     pass
 
 
-def _number(name: str, value: Any) -> float:
-    """The number that a value is: of a tensor, an array or a text too."""
+def _number(name: str, value: object) -> float:
+    """A value as a number; it may be a tensor, an array or a text."""
     try:
-        found = float(value) if isinstance(value, str) else convert.number(value)
+        number = float(value) if isinstance(value, str) else convert.number(value)
     except ValueError:
-        found = None
-    if found is None:
+        number = None
+    if number is None:
         raise _NotANumber(f"{name} is not a number but {convert.text(value):.100}, so this call is left out")
-    return float(found)
+    return float(number)
 
 
-def _step(value: Any) -> int:
-    """The step that a value is; one between two whole numbers stays where it is."""
-    found = _number("step", value)
-    return int(found) if found.is_integer() else found  # type: ignore[return-value]
+def _step(value: object) -> int:
+    """A value as a step; a fraction stays one."""
+    number = _number("step", value)
+    return int(number) if number.is_integer() else number  # type: ignore[return-value]
 
 
 def _memory() -> dict[str, float]:
@@ -282,8 +284,8 @@ def format_step(step: int, metrics: StepMetrics) -> str:
     )
 
 
-def _plain(config: Any, depth: int = 8) -> Any:
-    """A config of objects as mappings; what lies too deep, as an object that knows its owner does, is left out."""
+def _plain(config: object, depth: int = 8) -> object:
+    """A config of objects as mappings; anything nested too deeply, such as a circular reference, is left out."""
     if depth == 0:
         return None
     if isinstance(config, Mapping):

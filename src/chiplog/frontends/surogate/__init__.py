@@ -1,4 +1,4 @@
-"""Surogate's training metrics: its logger, its formats, its options; the engine does the work.
+"""The documented API of Surogate's training logger, with its file format, console and options.
 
 >>> from chiplog.frontends.surogate import _surogate
 >>> logger = _surogate.TrainingRunLogger("training.json")

@@ -1,4 +1,4 @@
-"""What Surogate's compiled module has of its logger: `from chiplog.frontends.surogate import _surogate`."""
+"""The logger's names in Surogate's compiled module: `from chiplog.frontends.surogate import _surogate`."""
 
 from chiplog.frontends.surogate.console import LogVerbosity
 from chiplog.frontends.surogate.logger import TrainingRunLogger

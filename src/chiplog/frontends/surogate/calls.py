@@ -1,4 +1,4 @@
-"""A call of Surogate's logger: fitted to what it takes, and harmless to the training whatever is wrong with it."""
+"""Calls of Surogate's logger: their arguments are fitted to the method, and their mistakes never stop the training."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, TypeAlias, TypeVar
 
+from chiplog import Run
 from chiplog.core import messages
-from chiplog.core.run import Run
 from chiplog.core.values.text import words
 
-TOKENS = {"log_step": "step_tokens", "log_eval": "eval_tokens"}  # the documented calls have `tokens`, the tables these
+TOKENS = {
+    "log_step": "step_tokens",
+    "log_eval": "eval_tokens",
+}  # the documented calls name it `tokens`, the tables these
 
 Method = TypeVar("Method", bound=Callable[..., None])
 Report: TypeAlias = Callable[[str, str], None]  # an argument, and a sentence about it
 
 
 class Unusable(Exception):
-    """Raised inside a call for an argument that leaves nothing to log; the sentence says which and why."""
+    """Raised inside a call for an argument that leaves nothing to log; the sentence names it and the reason."""
 
     def __init__(self, argument: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -26,7 +29,7 @@ class Unusable(Exception):
 
 
 def harmless(method: Method) -> Method:
-    """A call that never raises into the training: what is wrong with it is reported once, and the rest is logged."""
+    """Decorate a call so that it never raises: each mistake is reported once, and the rest is logged."""
     name, fitted = method.__name__, _Arguments(method)
 
     @wraps(method)
@@ -39,18 +42,18 @@ def harmless(method: Method) -> Method:
             reporter(self.run, name)(error.argument, str(error))
         except Exception as error:
             why = words(error)
-            reporter(self.run, name)(why, f"{why}; training goes on")
+            reporter(self.run, name)(why, f"{why}; training continues")
 
     return call  # type: ignore[return-value]
 
 
 def reporter(run: Run, call: str) -> Report:
-    """What reports the problems of a call: each argument once in a run, however its value changes."""
+    """A function that reports mistakes of a call: once per run and argument, whatever its value."""
     return partial(_report, run.id, call)
 
 
-def shown(value: Any) -> str:
-    """A value in a sentence; never raises."""
+def shown(value: object) -> str:
+    """A value for a sentence; never raises."""
     try:
         return f"{value!r:.100}"
     except Exception:
@@ -64,30 +67,32 @@ def listed(names: Sequence[str], verb: bool = True) -> str:
 
 
 class _Arguments:
-    """What a method takes, and a call fitted to it."""
+    """The parameters of a method, to which calls are fitted."""
 
     def __init__(self, method: Callable[..., None]) -> None:
         parameters = list(inspect.signature(method).parameters.values())[1:]
-        by_place = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        positional = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
         self._call = method.__name__
-        self._places = [one.name for one in by_place]
+        self._places = [one.name for one in positional]
         self._names = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
         self._any_name = any(one.kind is one.VAR_KEYWORD for one in parameters)
-        self.least = sum(one.default is one.empty for one in by_place)
+        self.least = sum(one.default is one.empty for one in positional)
         unbounded = any(one.kind is one.VAR_POSITIONAL for one in parameters)
-        self.most = 1 << 30 if unbounded else len(by_place)
+        self.most = 1 << 30 if unbounded else len(positional)
 
-    def fit(self, args: Any, kwargs: dict[str, Any], report: Report) -> tuple[Any, dict[str, Any]]:
-        """The arguments that the method can take; what is too many or missing is reported."""
+    def fit(
+        self, args: tuple[object, ...], kwargs: dict[str, object], report: Report
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
+        """The arguments that the method accepts; surplus and missing ones are reported."""
         if (tokens := TOKENS.get(self._call)) is not None and "tokens" in kwargs:
             kwargs[tokens] = kwargs.pop("tokens")
         if len(args) > self.most:
-            takes = f"takes {self.most} values by place ({', '.join(self._places)})"
+            takes = f"takes {self.most} positional arguments ({', '.join(self._places)})"
             report("by place", f"{takes}, not {len(args)}; the others are left out")
             args = args[: self.most]
         for name in [name for name in self._places[: len(args)] if name in kwargs]:
             del kwargs[name]
-            report(name, f"{name} is given by place and by name; the one by place is logged")
+            report(name, f"{name} is passed by position and by name; the positional one is logged")
         if not self._any_name:
             for name in kwargs.keys() - self._names:
                 del kwargs[name]

@@ -1,4 +1,4 @@
-"""A config of Surogate, wherever its options come from: a YAML file, a mapping, or an object with attributes."""
+"""A config of Surogate: from a YAML file, a mapping, or an object with attributes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from chiplog.core.errors import BadSetting, MissingPackage
 
-PLAIN = (bool, int, float, str, list, tuple, type(None))  # what an option on a class may be
-# A float with an exponent as YAML 1.2 has it. PyYAML wants a point and a sign too, and reads 2e-4 as text.
+PLAIN = (bool, int, float, str, list, tuple, type(None))  # types of options on a class
+# A float with an exponent, by YAML 1.2. PyYAML also requires a point and a sign, and reads 2e-4 as text.
 EXPONENT = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+"
 
 
 def load(config: Any) -> dict[str, Any]:
-    """A config as a mapping of options."""
+    """Load the options of a config."""
     if config is None:
         return {}
     if isinstance(config, Mapping):
@@ -25,27 +25,29 @@ def load(config: Any) -> dict[str, Any]:
         return _read(Path(config))
     if hasattr(config, "_asdict"):  # a named tuple
         return dict(config._asdict())
-    found = _attributes(config)
-    if not found and not hasattr(config, "__dict__"):
+    options = _attributes(config)
+    if not options and not hasattr(config, "__dict__"):
         kind = type(config).__name__
         raise BadSetting(f"a config is a YAML file, a mapping or an object with attributes, not {kind}")
-    return found
+    return options
 
 
-def _attributes(config: Any) -> dict[str, Any]:
-    """The attributes of an object: its own, those in slots, and the plain values on its class. Properties may do
-    anything, so they are not called."""
-    kinds = config.__mro__ if isinstance(config, type) else type(config).__mro__
-    found: dict[str, Any] = {}
-    for kind in reversed(kinds):
+def _attributes(config: object) -> dict[str, Any]:
+    """The attributes of an object: its own, those in slots, and plain values on its class.
+
+    Properties are not called, since they may do anything.
+    """
+    classes = config.__mro__ if isinstance(config, type) else type(config).__mro__
+    attributes: dict[str, Any] = {}
+    for kind in reversed(classes):
         for name, value in vars(kind).items():
             if isinstance(value, PLAIN):
-                found[name] = value
+                attributes[name] = value
             elif isinstance(value, MemberDescriptorType) and hasattr(config, name):
-                found[name] = getattr(config, name)
+                attributes[name] = getattr(config, name)
     if not isinstance(config, type):
-        found |= getattr(config, "__dict__", {})
-    return {name: value for name, value in found.items() if not name.startswith("_")}
+        attributes |= getattr(config, "__dict__", {})
+    return {name: value for name, value in attributes.items() if not name.startswith("_")}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -55,15 +57,15 @@ def _read(path: Path) -> dict[str, Any]:
         raise MissingPackage("a YAML config needs the 'pyyaml' package: pip install 'chiplog[yaml]'") from error
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """PyYAML's, with the numbers of YAML 1.2 too."""
+        """PyYAML's loader, with the numbers of YAML 1.2."""
 
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(rf"^{EXPONENT}$"), list("-+.0123456789"))
     try:
-        found = yaml.load(path.read_text(encoding="utf-8"), Loader)
+        options = yaml.load(path.read_text(encoding="utf-8"), Loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise BadSetting(f"the config {str(path)!r} cannot be read: {error}") from None
-    if found is None:  # an empty file
+    if options is None:  # an empty file
         return {}
-    if not isinstance(found, Mapping):
-        raise BadSetting(f"the config {str(path)!r} is not a mapping of options, but {type(found).__name__}")
-    return dict(found)
+    if not isinstance(options, Mapping):
+        raise BadSetting(f"the config {str(path)!r} is not a mapping of options, but {type(options).__name__}")
+    return dict(options)

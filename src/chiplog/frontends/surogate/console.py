@@ -1,20 +1,23 @@
-"""Surogate's console: its lines, as a layout of ours."""
+"""Surogate's console, as a layout of the console sink."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from typing import Any, TypeGuard
+from typing import TypeAlias, TypeGuard
 
+from chiplog.core.records import Plain
 from chiplog.metrics import speed_of_light
 from chiplog.sinks.console.layout import NOTHING, SPIKE, TREND, Block, Cell, Cells, Layout, LayoutColumn
 
 MIB = 1 << 20
 SECONDS_FROM = 2000  # ms
 
+Data: TypeAlias = Mapping[str, Plain]  # of an event
+
 
 class LogVerbosity(IntEnum):
-    """How much the console says; the file has everything."""
+    """How much the console shows; the file has everything."""
 
     SILENT = -2
     QUIET = -1
@@ -23,7 +26,7 @@ class LogVerbosity(IntEnum):
 
 
 def layout(verbosity: int) -> Layout:
-    """QUIET: evals. DEFAULT: steps and what is said at the start too. VERBOSE: GPUs, and the files of data sets."""
+    """QUIET: evaluations. DEFAULT: also steps and the start. VERBOSE: also GPUs and the files of datasets."""
     quiet = verbosity < LogVerbosity.DEFAULT
     return Layout(
         steps=() if quiet else STEPS,
@@ -47,16 +50,16 @@ def layout(verbosity: int) -> Layout:
 
 
 def blocks(verbose: bool) -> dict[str, Block]:
-    """The lines of events."""
-    sizes: dict[Any, Any] = {}  # the memory of each GPU, by its number
+    """The lines of events, by name."""
+    sizes: dict[Plain, Plain] = {}  # the memory of each GPU, by its number
 
-    def found(data: Mapping[str, Any], _: int | float | None) -> Iterable[str]:
+    def gpu_model(data: Data, _: int | float | None) -> Iterable[str]:
         sizes[data.get("id", 0)] = data.get("memory")
         return system(data) if verbose or not data.get("rank") else ()
 
     shown: dict[str, Block] = {
         "dataset": lambda data, _: dataset(data, files=verbose),
-        "gpu-model": found,
+        "gpu-model": gpu_model,
         "sol": lambda data, _: speed_of_light.block(data),
         "info": lambda data, _: message(data),
         "section": lambda data, _: [f"{data.get('info', '')} ..."],
@@ -67,7 +70,7 @@ def blocks(verbose: bool) -> dict[str, Block]:
 
 
 def thousands(value: Cell, row: Cells = NOTHING) -> str:  # noqa: ARG001
-    """Whole tokens a second, in thousands whatever they are: `105.0`."""
+    """Whole tokens per second, always in thousands: `105.0`."""
     return f"{int(value) / 1000:5.1f}"
 
 
@@ -106,8 +109,8 @@ EVALS = (
 )
 
 
-def dataset(data: Mapping[str, Any], *, files: bool) -> Iterator[str]:
-    """A split: its tokens, and those of each of its files where they are wanted."""
+def dataset(data: Data, *, files: bool) -> Iterator[str]:
+    """A split: its tokens, and with `files` those of each file."""
     if data.get("split") != "eval":
         yield "[Dataset]"
     tokens = data.get("tokens")
@@ -128,8 +131,8 @@ def amount(tokens: int) -> str:
     return f"{tokens / 10**12:4.1f}T"
 
 
-def system(data: Mapping[str, Any]) -> Iterator[str]:
-    """A GPU, as it was found at the start."""
+def system(data: Data) -> Iterator[str]:
+    """A GPU at the start."""
     yield f"[System {data.get('rank', 0)}]"
     yield f"  Device:  {data.get('name', 'unknown')}"
     versions = [
@@ -142,20 +145,20 @@ def system(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"  Memory:  {int(memory - free) // MIB} / {int(memory) // MIB} MiB"
 
 
-def gpu(data: Mapping[str, Any], step: int | float | None) -> Iterator[str]:
-    """One line of telemetry; what is not known is a dash. Without the size of its memory, what is free of it."""
+def gpu(data: Data, step: int | float | None) -> Iterator[str]:
+    """One line of telemetry, with dashes for missing values; free memory if the size of the memory is unknown."""
     if "lost" in data:
         yield f"[G] step {step or 0:5.0f} [gpu {data.get('id', 0)!s:>2}] | lost: {data.get('reason', '')}"
         return
-    known = {name: value for name, value in data.items() if _is_finite(value)}
-    memory, total, free = "Mem Usage", known.get("dram_total"), known.get("dram_free")
+    numbers = {name: value for name, value in data.items() if _is_finite(value)}
+    memory, total, free = "Mem Usage", numbers.get("dram_total"), numbers.get("dram_free")
     if total and free is not None:
-        known["memory"] = total - free
+        numbers["memory"] = total - free
     elif free is not None:
-        memory, known["memory"] = "Mem Free", free
+        memory, numbers["memory"] = "Mem Free", free
 
     def shown(name: str, width: int, scale: int = 1) -> str:
-        return f"{int(known[name]) // scale:{width}d}" if name in known else f"{'-':>{width}}"
+        return f"{int(numbers[name]) // scale:{width}d}" if name in numbers else f"{'-':>{width}}"
 
     yield (
         f"[G] step {step or 0:5.0f} [gpu {data.get('id', 0)!s:>2}] | power {shown('power', 4, 1000)} W   "
@@ -165,8 +168,8 @@ def gpu(data: Mapping[str, Any], step: int | float | None) -> Iterator[str]:
     )
 
 
-def message(data: Mapping[str, Any]) -> Iterator[str]:
-    """A text, or the end of a section and how long it took."""
+def message(data: Data) -> Iterator[str]:
+    """A text, or the duration of a section that has ended."""
     took = data.get("duration_ms")
     if took is None:
         yield from str(data.get("message", "")).splitlines() or [""]
@@ -174,12 +177,12 @@ def message(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"  done in {took} ms" if took < SECONDS_FROM else f"  done in {took // 1000} s"
 
 
-def _version(number: Any) -> str:
-    """12080 is CUDA 12.8; 12.8 is too."""
+def _version(number: Plain) -> str:
+    """A CUDA version: 12080 and 12.8 are both 12.8."""
     if not _is_finite(number) or number < 1000:
         return str(number)
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}"
 
 
-def _is_finite(value: Any) -> TypeGuard[int | float]:
+def _is_finite(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and value - value == 0

@@ -1,4 +1,4 @@
-"""`training_logger_context`: a logger from a config, with the backends that it reports to."""
+"""`training_logger_context`: a logger from a config, with the backends of its `report_to`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from chiplog.frontends.surogate.config import load
 from chiplog.frontends.surogate.console import LogVerbosity
 from chiplog.frontends.surogate.logger import TrainingRunLogger
 
-TITLE = "Surogate"  # the project of W&B and the experiment of Aim where none is given
+TITLE = "Surogate"  # the default project at W&B and experiment in Aim
 LOG_FILE = "training.json"
 OUTPUT = "./output"
 NOT_OPTIONS = ("model_info", "model", "tokenizer")
-# The options of a backend, by the config's names for them.
+# The options of a backend, with their names in the config.
 BACKENDS: dict[str, dict[str, str]] = {
     "wandb": {"project": "wandb_project", "name": "wandb_name"},
     "aim": {"experiment": "aim_experiment", "repo": "aim_repo", "name": "aim_name"},
@@ -28,11 +28,11 @@ _TITLES = {"wandb": {"project": TITLE}, "aim": {"experiment": TITLE}}
 def training_logger_context(
     config: Any, extra_config: Mapping[str, Any] | None = None, **more: Any
 ) -> Iterator[TrainingRunLogger]:
-    """A `TrainingRunLogger` by a config: a YAML file, a mapping, or an object with attributes.
+    """A `TrainingRunLogger` from a config: a YAML file, a mapping, or an object with attributes.
 
     `report_to` is one backend or a list: `wandb`, `aim`, or any other sink. The command line and all options are logged
-    at once; what is no plain value is logged as text. With `resume_from_checkpoint` (or `resume=True`) the last run
-    of the log file goes on; otherwise this is another one.
+    at the start; a value that is not plain is logged as text. With `resume_from_checkpoint` (or `resume=True`) the last
+    run of the log file continues; otherwise a new one starts.
     """
     settings = load(config)
     logger = TrainingRunLogger(
@@ -59,25 +59,21 @@ def backends(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The sinks of `report_to`, with their options."""
     wanted = settings.get("report_to") or []
     names = [part.strip() for part in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
-    found: dict[str, dict[str, Any]] = {}
+    sinks: dict[str, dict[str, Any]] = {}
     for name in names:
         if name in ("", "none"):
             continue
-        given = {option: settings.get(key) for option, key in BACKENDS.get(name, {}).items()}
-        defaults = {**_TITLES.get(name, {}), **({"name": settings["run_name"]} if settings.get("run_name") else {})}
-        chosen = {**{key: value for key, value in defaults.items() if key in given}, **_without_none(given)}
-        found[name] = chosen
-    return found
+        chosen = {option: settings.get(key) for option, key in BACKENDS.get(name, {}).items()}
+        defaults = {**_TITLES.get(name, {}), "name": settings.get("run_name") or None}
+        merged = {option: defaults.get(option) if value is None else value for option, value in chosen.items()}
+        sinks[name] = {option: value for option, value in merged.items() if value is not None}
+    return sinks
 
 
-def options(settings: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
-    """A config as options: no models and tokenizers, nothing as an empty text, and what is no plain value as text."""
+def options(settings: Mapping[str, object]) -> dict[str, bool | int | float | str]:
+    """A config as options: without models and tokenizers, None as an empty text, and other objects as text."""
     return {
         str(name): "" if value is None else value if isinstance(value, (bool, int, float, str)) else str(value)
         for name, value in settings.items()
         if name not in NOT_OPTIONS
     }
-
-
-def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Which run a log file is of: another one with every training, or the last one where that is asked for."""
+"""Which run a log file belongs to: a new one for every training, or the last one if it resumes."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ PROJECT = "surogate"
 
 
 def settle(path: Path, resume: bool | str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that say which run is written; those of `given` override them.
+    """The settings that identify the run; those of `given` override them.
 
-    Statistics across ranks are not made unless they are asked for: Surogate has none.
+    There are no statistics across ranks unless they are requested, since Surogate has none.
     """
     chosen = settings_.load({}, os.environ, Path.cwd())
     project = given.get("project", PROJECT)
-    found: dict[str, Any] = {"project": project}
+    common: dict[str, Any] = {"project": project}
     if chosen.reduce is None:
-        found["reduce"] = False
+        common["reduce"] = False
     if isinstance(resume, str):
-        return {**found, "resume": resume}
+        return {**common, "resume": resume}
     if "id" in given or chosen.id or os.environ.get("CHIPLOG_RUN_ID"):
-        return found
+        return common
     prefix = f"{slug(path.stem)[:32]}-{sha256(str(path).encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     last = _last(assembly.runs_dir(given.get("dir")) / project, prefix) if resume else None
     if last is not None:
-        return {**found, "id": last.name, "resume": "must"}
+        return {**common, "id": last.name, "resume": "must"}
     if resume and detect(os.environ).rank == 0:
-        messages.say(f"there is no run of {path} to go on with; this is a new one")
+        messages.say(f"there is no run of {path} to resume; a new one starts")
     if given.get("ranks", chosen.ranks) != "main":
-        return found  # the ranks have to agree on an id
-    return {**found, "id": f"{prefix}-{new_id()}"}
+        return common  # the ranks have to agree on an id
+    return {**common, "id": f"{prefix}-{new_id()}"}
 
 
 def _last(project: Path, prefix: str) -> Path | None:

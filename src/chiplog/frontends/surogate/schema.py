@@ -1,4 +1,4 @@
-"""Surogate's log file: which objects a record of ours becomes, and the order of their fields."""
+"""The objects in Surogate's log file: which ones a record becomes, and the order of their fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
 
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Plain, Step, Text
@@ -14,14 +13,14 @@ from chiplog.metrics.moe import DOCUMENTED, FIELDS, INLINE
 
 STEP = ("epoch", "step_tokens", "duration_ms", "norm", "loss", "lr")
 EVAL = ("epoch", "eval_tokens", "duration_ms", "loss")
-# The order in which a full step carries its routers.
+# The order of the routers' numbers in a full step.
 MOE_STEP = (*INLINE, "expert_utilization", *FIELDS[len(DOCUMENTED) :])
-# What a row has of Surogate; the rest is the training's own.
+# The fields that Surogate has; others in a row are the training's own.
 _OURS = {
     "train": frozenset((*STEP, "kd_loss", *(f"moe_{name}" for name in MOE_STEP), "tokens_per_second", "sol")),
     "eval": frozenset((*EVAL, "tokens_per_second")),
 }
-_OF_A_STEP = ("train/loss", "train/step_tokens", "train/duration_ms")  # every `log_step` has one of them
+_OF_A_STEP = ("train/loss", "train/step_tokens", "train/duration_ms")  # every `log_step` has at least one of them
 _FIRST = ("log", "time", "step")  # fields of any record
 DATASET = ("files", "tokens", "file_index", "chunk_index", "seed")
 GPU_MODEL = (
@@ -33,23 +32,23 @@ GPU = (
     *("id", "clock", "max_clock", "fan", "power", "power_limit", "temperature", "temp_slowdown", "gpu_util"),
     *("mem_util", "throttle", "dram_free", "pcie_rx", "pcie_tx"),
 )
-# Every field, null where it is not known; the fan is 0 where there is none, the reason empty where nothing throttles.
+# Every field, null if unknown; the fan is 0 without one, and the reason empty if nothing throttles.
 GPU_UNKNOWN = {name: {"fan": 0, "throttle": ""}.get(name) for name in GPU}
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def lines(record: AnyRecord, notes: dict[str, Plain]) -> list[bytes]:
-    """The lines of a record; `notes` keeps the phase that steps are in, and texts until the row that they are of."""
+    """The lines of a record; `notes` keeps the current phase, and texts until the row that they belong to."""
     return [b"  " + _encode(one).encode("utf-8", "backslashreplace") for one in objects(record, notes)]
 
 
 def is_statistics(record: AnyRecord) -> bool:
-    """Whether a record is of all ranks, which nobody has logged."""
+    """Whether a record holds statistics across ranks, which are not logged by the training."""
     return isinstance(record, (Step, Eval)) and record.across
 
 
 def objects(record: AnyRecord, notes: dict[str, Plain]) -> Iterator[dict[str, Plain]]:
-    """The objects of a record: one for most, one for each option of a config, none for what Surogate has no kind of."""
+    """The objects of a record: one per option for a config, none for records that Surogate does not have, else one."""
     plain = records.fields(record)
     at = {"time": _time(record.time), "step": plain.get("step", 0)}
     if is_statistics(record):
@@ -58,36 +57,36 @@ def objects(record: AnyRecord, notes: dict[str, Plain]) -> Iterator[dict[str, Pl
         yield _step(plain["metrics"], at, notes)
     elif isinstance(record, Eval):
         row = {**plain["metrics"], **_texts("eval", at, notes)}
-        yield _more({"log": "eval", **at, **_take(EVAL, row)}, row, "eval")
+        yield _with_others({"log": "eval", **at, **_all(EVAL, row)}, row, "eval")
     elif isinstance(record, Text):
         _note(record, at, notes)
     elif isinstance(record, Attempt):
-        notes.clear()  # another start is in no phase yet
+        notes.clear()  # a new attempt has no phase yet
     elif isinstance(record, Event):
         yield from _event(record.name, plain.get("data", {}), at, notes)
 
 
 def _step(metrics: Mapping[str, Plain], at: Mapping[str, Plain], notes: dict[str, Plain]) -> dict[str, Plain]:
     texts = _texts("train", at, notes)
-    if metrics.keys().isdisjoint(_OF_A_STEP):  # the training's own, beside Surogate's
+    if metrics.keys().isdisjoint(_OF_A_STEP):  # logged by the training itself
         return {"log": "metrics", **at, **metrics, **{f"train/{name}": text for name, text in texts.items()}}
     row = {**{name[6:]: value for name, value in metrics.items() if name[:6] == "train/"}, **texts}
-    found = {"log": "step", **at, **_take(STEP, row), **_known(("kd_loss",), row)}
-    found |= _known([f"moe_{name}" for name in MOE_STEP], row)
-    found = _more(found, row, "train")
+    step = {"log": "step", **at, **_all(STEP, row), **_present(("kd_loss",), row)}
+    step |= _present([f"moe_{name}" for name in MOE_STEP], row)
+    step = _with_others(step, row, "train")
     if phase := notes.get("phase"):
-        found["phase"] = phase
-    return found
+        step["phase"] = phase
+    return step
 
 
-def _more(found: dict[str, Plain], row: Mapping[str, Plain], group: str) -> dict[str, Plain]:
-    """A record with what else is in its row behind it; a name that it has already gets its group in front."""
-    more = {name: value for name, value in row.items() if name not in _OURS[group]}
-    return {**found, **{f"{group}/{name}" if name in _FIRST else name: value for name, value in more.items()}}
+def _with_others(fields: dict[str, Plain], row: Mapping[str, Plain], group: str) -> dict[str, Plain]:
+    """The fields, followed by the training's own; a name that every object has gets its group as a prefix."""
+    others = {name: value for name, value in row.items() if name not in _OURS[group]}
+    return {**fields, **{f"{group}/{name}" if name in _FIRST else name: value for name, value in others.items()}}
 
 
 def _note(record: Text, at: Mapping[str, Plain], notes: dict[str, Plain]) -> None:
-    """Keep a text for the row of its step, which follows it."""
+    """Keep a text for the row of its step, which follows."""
     group, _, name = record.name.partition("/")
     if group not in _OURS or name in _OURS[group]:
         return
@@ -116,35 +115,35 @@ def _event(
     elif name == "cmd":
         yield {"log": "cmd", **start, "cmd": data.get("cmd", [])}
     elif name == "dataset":
-        yield {"log": "dataset", "split": data.get("split"), **start, **_take(DATASET, data)}
+        yield {"log": "dataset", "split": data.get("split"), **start, **_all(DATASET, data)}
     elif name == "gpu-model":
-        yield {"log": name, **ranked, **_take(GPU_MODEL, data)}
+        yield {"log": name, **ranked, **_all(GPU_MODEL, data)}
     elif name == "allocator":
         yield {"log": name, **start, "stats": data.get("stats", [])}
     elif name == "sol":
-        yield {"log": name, **ranked, **_take(SOL, data)}
+        yield {"log": name, **ranked, **_all(SOL, data)}
     elif name == "moe":
-        more = {key: value for key, value in data.items() if key not in (*FIELDS, *_FIRST, "dead_experts")}
-        yield {"log": name, **at, **_take(DOCUMENTED, data), **_known(FIELDS[len(DOCUMENTED) :], data), **more}
+        others = {key: value for key, value in data.items() if key not in (*FIELDS, *_FIRST, "dead_experts")}
+        yield {"log": name, **at, **_all(DOCUMENTED, data), **_present(FIELDS[len(DOCUMENTED) :], data), **others}
     elif name == "gpu" and "lost" not in data:
-        yield {"log": name, **at, **GPU_UNKNOWN, **_known(GPU, data)}
+        yield {"log": name, **at, **GPU_UNKNOWN, **_present(GPU, data)}
     elif name == "abs-maxes":
         yield {"log": name, **at, "abs_maxes": data.get("abs_maxes", [])}
     elif name == "info":
-        yield {"log": name, **at, **_known(("message", "duration_ms"), data)}
+        yield {"log": name, **at, **_present(("message", "duration_ms"), data)}
 
 
-def _take(names: Iterable[str], data: Mapping[str, Plain]) -> dict[str, Plain]:
-    """All of these, null where one is not known."""
+def _all(names: Iterable[str], data: Mapping[str, Plain]) -> dict[str, Plain]:
+    """All of these fields, null if one is missing."""
     return {name: data.get(name) for name in names}
 
 
-def _known(names: Iterable[str], data: Mapping[str, Plain]) -> dict[str, Any]:
+def _present(names: Iterable[str], data: Mapping[str, Plain]) -> dict[str, Plain]:
     return {name: data[name] for name in names if name in data}
 
 
 def _time(nanoseconds: int) -> str:
-    """UTC, as ISO 8601 with microseconds."""
+    """UTC in ISO 8601, with microseconds."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     return f"{_second(seconds)}.{rest // 1000:06d}"
 

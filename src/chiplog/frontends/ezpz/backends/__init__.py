@@ -1,1 +1,1 @@
-"""The backends of a tracker: built in, your own, and on other ranks."""
+"""The backends of a tracker: built in, your own, and the runs of services."""

@@ -1,8 +1,15 @@
-"""Backends of your own: called from here, or as a sink of rank 0, once per update with everything that was in it."""
+"""Backends of your own: called directly, as a sink of rank 0, or from a queue on the other ranks.
+
+All get one call per update, with everything that was logged in it.
+"""
 
 from __future__ import annotations
 
+import atexit
 import logging
+import queue
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,46 +17,105 @@ from typing import Any
 
 from chiplog.core.identity import Identity
 from chiplog.core.records import Event, File, Known, Table
-from chiplog.sinks.adapters import backends as wrappers
+from chiplog.core.values import convert
+from chiplog.frontends.ezpz.writer import is_on_device, leaves
 from chiplog.sinks.adapters.backend_calls import Call
+from chiplog.sinks.adapters.backends import TrackerAdapter
 from chiplog.sinks.shared.update_rows import Updates
 
 logger = logging.getLogger("chiplog.ezpz")
 
+AT_EXIT = 5.0  # s for the remaining calls when the process ends
+MOST = 10_000  # calls that may wait; a slower backend loses the newest
 
-def call_each(
-    backends: Sequence[Any],
-    method: str,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    warned: set[tuple[int, str]],
-    name: Any,
-) -> None:
-    """Call a method of every backend that has it; one that raises is warned of once, and keeps nobody else from it."""
-    for backend in backends:
-        if not callable(call := getattr(backend, method, None)):
-            continue
+
+def name_of(backend: object) -> str:
+    return str(getattr(backend, "name", "") or type(backend).__name__).lower()
+
+
+class DirectCalls:
+    """Calls several backends one after the other; one that raises is reported once and does not stop the others."""
+
+    def __init__(self, backends: Sequence[Any]) -> None:
+        self._backends = backends
+        self._reported: set[tuple[int, str]] = set()
+
+    def call(self, method: str, *args: object, **kwargs: object) -> None:
+        """Call a method of every backend that has it."""
+        for backend in self._backends:
+            if not callable(function := getattr(backend, method, None)):
+                continue
+            try:
+                function(*args, **kwargs)
+            except Exception as error:
+                if (id(backend), method) not in self._reported:
+                    self._reported.add((id(backend), method))
+                    logger.warning(
+                        "backend %s.%s() failed: %s: %s", name_of(backend), method, type(error).__name__, error
+                    )
+
+
+class QueuedCalls:
+    """On a rank without a journal: makes the calls that backends get on rank 0, on a thread, from a queue."""
+
+    def __init__(self, backends: Sequence[Any]) -> None:
+        self._direct = DirectCalls(backends)
+        self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue(MOST)
+        self._lost = 0
+        self._thread = threading.Thread(target=self._work, name="chiplog-ezpz-backends", daemon=True)
+        self._thread.start()
+        atexit.register(self.finish, AT_EXIT)  # few scripts finalize a history on ranks other than 0
+
+    def log(self, metrics: Mapping[str, object], step: int | float | None, commit: bool) -> None:
+        row = {name: _copy(value) for name, value in leaves(metrics)}
+        self._add(lambda: self._direct.call("log", _plain(row), step=step, commit=commit))
+
+    def call(self, method: str, *args: object, **kwargs: object) -> None:
+        """Call a method of every backend, soon."""
+        self._add(partial(self._direct.call, method, *args, **kwargs))
+
+    def finish(self, timeout: float) -> None:
+        """Make all waiting calls, then `finish`, within the timeout."""
+        atexit.unregister(self.finish)
+        if not self._thread.is_alive():
+            return
+        deadline = time.monotonic() + timeout
         try:
-            call(*args, **kwargs)
-        except Exception as error:
-            if (id(backend), method) not in warned:
-                warned.add((id(backend), method))
-                logger.warning("backend %s.%s() failed: %s: %s", name(backend), method, type(error).__name__, error)
+            self._calls.put(partial(self._direct.call, "finish"), timeout=timeout)
+            self._calls.put(None, timeout=max(0.1, deadline - time.monotonic()))
+        except queue.Full:
+            pass
+        self._thread.join(max(0.1, deadline - time.monotonic()))
+        if self._lost or self._thread.is_alive():
+            left = self._lost + self._calls.qsize()
+            logger.warning("%d calls to the backends of this rank were not made: the backends are too slow", left)
+
+    def _add(self, call: Callable[[], None]) -> None:
+        if not self._thread.is_alive():
+            return
+        try:
+            self._calls.put_nowait(call)
+        except queue.Full:
+            self._lost += 1
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
 
 
-def by_update(backend: Any) -> Callable[..., ByUpdate]:
-    """A factory of the sink; `outdir` is the `files` of a run, below its directory."""
+def sink_factory(backend: object) -> Callable[..., TrackerAdapter]:
+    """A factory of the sink of a backend; `outdir` is the `files` of a run, below its directory."""
 
-    def make(outdir: str = "") -> ByUpdate:
-        return ByUpdate(backend, Path(outdir).parent)
+    def make(outdir: str = "") -> TrackerAdapter:
+        return _UpdateSink(backend, Path(outdir).parent)
 
     return make
 
 
-class ByUpdate(wrappers.TrackerAdapter):
-    """Vectors, texts and values that came later are in the row they were logged with; late statistics are in none."""
+class _UpdateSink(TrackerAdapter):
+    """One call per update, with its vectors, texts and late values; statistics that come later are left out."""
 
-    def __init__(self, backend: Any, run: Path) -> None:
+    def __init__(self, backend: object, run: Path) -> None:
         super().__init__(backend, Identity("", "", run, "", ""))
         self._updates = Updates()
 
@@ -59,3 +125,15 @@ class ByUpdate(wrappers.TrackerAdapter):
             yield Call(partial(self.native.log, dict(metrics), step=step if finite else None, commit=True))
         if isinstance(record, (Table, File)) or (isinstance(record, Event) and record.name == "config"):
             yield from super().calls_for(record)
+
+
+def _copy(value: Any) -> object:
+    """A value as it is now, since the training may change it; one on a device is not waited for."""
+    try:
+        return value.detach().clone() if is_on_device(value) and hasattr(value, "detach") else convert.plain(value)
+    except Exception:
+        return convert.text(value)
+
+
+def _plain(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: convert.plain(value) for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""The own objects of services: W&B's run in this process, MLflow's as its store has it, one that was there before."""
+"""Runs of services: W&B's in this process, MLflow's from its store, and one that the script started itself."""
 
 from __future__ import annotations
 
@@ -6,41 +6,39 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from chiplog.core.run import Run
-from chiplog.sinks.adapters.backends import TrackerBackend
+from chiplog import Run, TrackerBackend
+from chiplog.assembly.run_sinks import sink_state
 
 logger = logging.getLogger("chiplog.ezpz")
 
-START = 60.0  # s that a service may take to begin a run
-CONFIG = 2.0  # s that W&B's run may take to have its config, once it is there
+START = 60.0  # s that a service may take to start a run
+CONFIG = 2.0  # s that W&B's run may take to have its config, once it has started
+
+T = TypeVar("T")
 
 
 def wandb_run(run: Run, seconds: float = START) -> Any:
-    """W&B's run, as soon as it is there; None where W&B cannot begin one, and on another rank."""
+    """W&B's run, once it has started; None if W&B cannot start one, and on other ranks."""
     if run.inert:
         return None
-    native = _await(run, "wandb", lambda: getattr(run.sink("wandb"), "native", None), seconds)
-    until = time.monotonic() + CONFIG
-    while native is not None and not set(run.identity.config) <= set(native.config.keys()) and time.monotonic() < until:
+    native = _wait(run, "wandb", lambda: getattr(run.sink("wandb"), "native", None), seconds)
+    deadline = time.monotonic() + CONFIG
+    while native is not None and not run.identity.config.keys() <= set(native.config.keys()):
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.01)
     return native
 
 
 def mlflow_run(run: Run) -> Any:
-    """MLflow's run, read from its store; None where there is none."""
-    from chiplog.sinks.delivery import cursor
+    """MLflow's run, read from its store; None if there is none."""
 
-    path = cursor.cursor_path(run.dir, "mlflow")
+    def saved_id() -> object:
+        return sink_state(run, "mlflow").get("run")
 
-    def known() -> Any:
-        try:
-            return cursor.load(path).state.get("run")
-        except (OSError, ValueError):
-            return None
-
-    run_id = known() if run.inert else _await(run, "mlflow", known)
+    run_id = saved_id() if run.inert else _wait(run, "mlflow", saved_id)
     if run_id is None:
         return None
     try:
@@ -51,37 +49,38 @@ def mlflow_run(run: Run) -> Any:
         uri = login.sign_in(run.identity.cwd, os.environ)
         return mlflow.tracking.MlflowClient(uri).get_run(run_id)
     except Exception as error:
-        logger.warning("MLflow does not show its run %s: %s: %s", run_id, type(error).__name__, error)
+        logger.warning("cannot read the run %s from MLflow: %s: %s", run_id, type(error).__name__, error)
         return None
 
 
-def _await(run: Run, name: str, look: Callable[[], Any], seconds: float = START) -> Any:
-    until = time.monotonic() + seconds
-    while (found := look()) is None:
+def _wait(run: Run, name: str, read: Callable[[], T | None], seconds: float = START) -> T | None:
+    """Poll until a service has started its run; None if it fails or takes too long."""
+    deadline = time.monotonic() + seconds
+    while (value := read()) is None:
         if run.health()["sinks"].get(name, {}).get("errors"):
-            return None  # the courier has said why
-        if time.monotonic() > until:
-            logger.warning("%s has not begun a run within %g s", name, seconds)
+            return None  # the courier has reported why
+        if time.monotonic() > deadline:
+            logger.warning("%s has not started a run within %g s", name, seconds)
             return None
         time.sleep(0.02)
-    return found
+    return value
 
 
 class ActiveWandb(TrackerBackend):
-    """A run that somebody began with `wandb.init`: it gets every row, and stays theirs to finish."""
+    """A run that the script started with `wandb.init`: it gets every row, and the script finishes it."""
 
     name = "wandb"
 
     def __init__(self, run: Any) -> None:
         self.run = run
 
-    def log(self, metrics: Mapping[str, Any], step: int | float | None = None, commit: bool = True) -> None:
+    def log(self, metrics: Mapping[str, object], step: int | float | None = None, commit: bool = True) -> None:
         self.run.log({**metrics, **({} if step is None else {"step": step})}, commit=commit)
 
-    def log_config(self, config: Mapping[str, Any]) -> None:
+    def log_config(self, config: Mapping[str, object]) -> None:
         self.run.config.update(dict(config), allow_val_change=True)
 
-    def log_table(self, key: str, columns: Sequence[str], data: Sequence[Sequence[Any]]) -> None:
+    def log_table(self, key: str, columns: Sequence[str], data: Sequence[Sequence[object]]) -> None:
         import wandb
 
         self.run.log({key: wandb.Table(columns=list(columns), data=[list(row) for row in data])})
@@ -91,7 +90,7 @@ class ActiveWandb(TrackerBackend):
 
         self.run.log({key: wandb.Image(image_path, caption=caption)})
 
-    def watch(self, model: Any, **options: Any) -> Any:
+    def watch(self, model: object, **options: object) -> Any:
         return self.run.watch(model, **options)
 
     def finish(self) -> None:

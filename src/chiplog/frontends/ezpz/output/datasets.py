@@ -1,4 +1,4 @@
-"""Data arrays and datasets of what somebody gives, in the shapes a history has them: draw, chain, leapfrog."""
+"""Arrays and datasets in the dimensions of a history: draw, chain, leapfrog."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from chiplog import Stored
 from chiplog.views.export import datasets
 from chiplog.views.without_warmup import dropped
 
@@ -16,25 +17,31 @@ DIMS = {1: ("draw",), 2: ("chain", "draw"), 3: ("chain", "leapfrog", "draw")}
 
 
 def to_data_array(values: Any, warmup: int | float = 0) -> xr.DataArray:
-    """Values by step, without those of the warm-up: numbers by draw, vectors by chain, matrices by leapfrog too."""
-    found = np.asarray([_host(one) for one in values] if isinstance(values, (list, tuple)) else _host(values))
-    if found.ndim not in DIMS:
+    """Values by step, without the warm-up: numbers by draw, vectors also by chain, matrices also by leapfrog."""
+    array = np.asarray([_host(one) for one in values] if isinstance(values, (list, tuple)) else _host(values))
+    if array.ndim not in DIMS:
         raise ValueError(
-            f"{found.ndim} dimensions have no names: give numbers, vectors or matrices by step, not {found.shape}"
+            f"values of shape {array.shape} have {array.ndim} dimensions; pass numbers, vectors or matrices by step"
         )
-    found = np.moveaxis(found[dropped(warmup, len(found)) :], 0, -1)
-    if found.ndim == 3:
-        found = np.swapaxes(found, 0, 1)  # columns are chains, rows are leapfrogs
-    dims = DIMS[found.ndim]
-    return xr.DataArray(found, dims=dims, coords={name: np.arange(size) for name, size in zip(dims, found.shape)})  # noqa: B905
+    array = np.moveaxis(array[dropped(warmup, len(array)) :], 0, -1)
+    if array.ndim == 3:
+        array = np.swapaxes(array, 0, 1)  # columns are chains, rows are leapfrogs
+    dims = DIMS[array.ndim]
+    coords = {name: np.arange(size) for name, size in zip(dims, array.shape, strict=True)}
+    return xr.DataArray(array, dims=dims, coords=coords)
 
 
-def from_data(data: Mapping[str, Sequence[Any]], warmup: int | float = 0) -> xr.Dataset:
-    """One dataset of values by name; a series that is shorter than others ends in NaN."""
+def of_run(stored: Stored, warmup: int | float = 0) -> dict[str, xr.Dataset]:
+    """The datasets of all groups of a run."""
+    return dict(datasets.datasets(stored, warmup=warmup))
+
+
+def from_data(data: Mapping[str, Sequence[object]], warmup: int | float = 0) -> xr.Dataset:
+    """One dataset from values by name; a series that is shorter than others ends in NaN."""
     arrays = {}
     for name, values in data.items():
         array = to_data_array(values, warmup)
-        if array.dtype.kind in "biuf":  # words have no place in it
+        if array.dtype.kind in "biuf":  # text is left out
             array.attrs["name"] = name
             arrays[name.replace("/", "_")] = array
     return xr.Dataset(arrays)
@@ -51,12 +58,19 @@ def joined(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
     return xr.merge(parts, join="outer", compat="override", combine_attrs="override") if parts else xr.Dataset()
 
 
-def save(found: Mapping[str, xr.Dataset], outdir: Path, fname: str | None, use_hdf5: bool = True) -> list[Path]:
-    """Write datasets by group; an only one under `fname`, where that is given."""
-    if fname is not None and len(found) == 1:
-        found = {Path(fname).stem: next(iter(found.values()))}
-    return datasets.write(found, outdir, "h5" if use_hdf5 else "nc")
+def only(groups: Mapping[str, xr.Dataset]) -> xr.Dataset | dict[str, xr.Dataset]:
+    """The only dataset, or all of them by group."""
+    if len(groups) > 1:
+        return dict(groups)
+    return next(iter(groups.values()), xr.Dataset())
 
 
-def _host(value: Any) -> Any:
+def save(groups: Mapping[str, xr.Dataset], outdir: Path, fname: str | None, use_hdf5: bool = True) -> list[Path]:
+    """Write datasets by group; if there is only one, under `fname`."""
+    if fname is not None and len(groups) == 1:
+        groups = {Path(fname).stem: next(iter(groups.values()))}
+    return datasets.write(groups, outdir, "h5" if use_hdf5 else "nc")
+
+
+def _host(value: Any) -> object:
     return value.detach().cpu().numpy() if hasattr(value, "detach") else value

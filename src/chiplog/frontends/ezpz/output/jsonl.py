@@ -1,35 +1,47 @@
-"""The file with a line for every update: where it is, what becomes of one that is there, where it goes at the end."""
+"""The file with a line per update: `{"timestamp": …, "rank": 0, "step": 7, "metrics": {…}}`.
+
+Statistics across ranks are among the metrics, and once more under `aggregated`.
+"""
 
 from __future__ import annotations
 
 import logging
 import shutil
-import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chiplog.core.engine.shutdown import SinkDelivery
-from chiplog.core.run import Run
-from chiplog.frontends.ezpz.output.row_lines import RowLines
+import msgspec
+
+from chiplog import Run
+from chiplog.assembly.run_sinks import add_sink
+from chiplog.core import records
+from chiplog.core.records import AnyRecord, Plain
+from chiplog.core.values import convert
+from chiplog.metrics.ranks.statistics import ALWAYS
 from chiplog.sinks.csv.table import keep_aside
+from chiplog.sinks.jsonl import Jsonl
 from chiplog.sinks.shared.append_file import CHUNK
-from chiplog.store import layout
+from chiplog.sinks.shared.update_rows import Update, Updates
 
 logger = logging.getLogger("chiplog.ezpz")
 
 SINK = "ezpz-jsonl"
+STATISTICS = tuple(f"/{one}" for one in ALWAYS)
+
+_encode = msgspec.json.Encoder().encode
 
 
-class Lines:
-    """Its place is known when the run has its id."""
+class JsonlFile:
+    """The place of the file, which is known once the run has its id."""
 
     def __init__(self, path: str | Path | None, folder: Path, overwrite: bool) -> None:
         self.path = Path(path).expanduser().absolute() if path is not None else folder
         self.overwrite = overwrite
-        self._named = path is not None
+        self._is_chosen = path is not None
 
     def open(self, outdir: str = "", rank: int = 0) -> RowLines:
-        """A factory of the sink; `outdir` is the `files` of a run, below the folder that has its id."""
-        if not self._named:
+        """A factory of the sink; `outdir` is the `files` of a run, below the directory with its id."""
+        if not self._is_chosen:
             self.path = self.path / f"{Path(outdir).parent.name}.jsonl"
         if self.overwrite:
             try:
@@ -38,73 +50,97 @@ class Lines:
                 logger.warning("%s cannot be removed: %s", self.path, error)
         return RowLines(self.path, rank)
 
-    def join(self, run: Run) -> None:
-        """Follow a run that has begun without it."""
-        from chiplog.sinks.delivery.couriers import deliver
+    def follow(self, run: Run) -> None:
+        """Write the lines of a run that has started without this file."""
+        if not run.inert:
+            add_sink(run, SINK, self.open(str(run.identity.files), run.identity.rank))
 
-        if run.inert:
-            return
-        identity, before = run.identity, run.post
-        sink = self.open(str(identity.files), identity.rank)
-        ours = deliver(run.dir, layout.Segment(identity.rank, identity.attempt, 0), {SINK: sink})
-        run.post = ours if before is None else _both(before, ours)
+    def move(self, target: Path) -> None:
+        """Move the file, or copy it if its user chose the path.
 
-    def bring(self, target: Path) -> None:
-        """Bring it to the rest, or a copy of one at a place that somebody named.
-
-        A file that is there is continued, unless it was to be overwritten; where a copy is to be, it is kept under a
-        number, unless it is an older copy.
+        A move appends to an existing file, unless it is to be overwritten; a copy renames one that is not an older
+        copy.
         """
-        if self._named:
-            self._copy(target)
-        else:
-            self._move(target)
+        try:
+            if self._is_chosen:
+                self._copy(target)
+            else:
+                self._move(target)
+        except OSError as error:
+            verb = "copied" if self._is_chosen else "moved"
+            logger.warning("%s cannot be %s to %s: %s", self.path, verb, target, error)
 
     def _copy(self, target: Path) -> None:
         if not self.path.exists() or (target.exists() and target.samefile(self.path)):
             return
-        try:
-            if target.exists() and not self.overwrite and not _begins_with(self.path, target):
-                keep_aside(target)
-            shutil.copyfile(self.path, target)
-        except OSError as error:
-            logger.warning("%s cannot be copied to %s: %s", self.path, target, error)
+        if target.exists() and not self.overwrite and not _starts_with(self.path, target):
+            keep_aside(target)
+        shutil.copyfile(self.path, target)
 
     def _move(self, target: Path) -> None:
         if self.path == target or not self.path.exists():
             self.path = target if target.exists() else self.path
             return
-        try:
-            if target.exists() and not self.overwrite:
-                with target.open("ab") as into, self.path.open("rb") as more:
-                    shutil.copyfileobj(more, into)
-                self.path.unlink()
-            else:
-                shutil.move(self.path, target)
-        except OSError as error:
-            logger.warning("%s cannot be moved to %s: %s", self.path, target, error)
+        if target.exists() and not self.overwrite:
+            with target.open("ab") as destination, self.path.open("rb") as source:
+                shutil.copyfileobj(source, destination)
+            self.path.unlink()
         else:
-            self.path = target
+            shutil.move(self.path, target)
+        self.path = target
 
 
-def _begins_with(path: Path, other: Path) -> bool:
-    """Whether a file has everything that the other one has, and perhaps more behind it."""
+class RowLines:
+    """The sink: a line per update, appended to a file."""
+
+    def __init__(self, path: Path, rank: int = 0) -> None:
+        self._rank = rank
+        self._updates = Updates()
+        self._file = Jsonl(path, say=self._line)  # type: ignore[arg-type]  # it gets updates instead of records
+
+    def write(self, batch: Sequence[AnyRecord]) -> None:
+        self._write([update for record in batch for update in self._updates.feed(record)])
+
+    def close(self) -> None:
+        self._write(self._updates.drain())
+        self._file.close()
+
+    def state(self) -> dict[str, Plain]:
+        return {**self._file.state(), "waiting": self._updates.save()}
+
+    def restore(self, state: Mapping[str, Plain]) -> None:
+        self._file.restore(state)
+        self._updates.load(state.get("waiting"))
+
+    def _write(self, updates: list[Update]) -> None:
+        self._file.write(updates)  # type: ignore[arg-type]
+
+    def _line(self, update: Update) -> bytes:
+        metrics = update.metrics
+        line: dict[str, Plain] = {"timestamp": update.time / 1e9, "rank": self._rank, "step": update.step}
+        line["metrics"] = metrics
+        if aggregated := {name: value for name, value in metrics.items() if _is_statistic(name, metrics)}:
+            line["aggregated"] = aggregated
+        try:
+            text = _encode(line)
+        except (ValueError, TypeError, OverflowError):  # lone surrogates, ints that `str` refuses to convert
+            text = b"null"
+        return text if b"null" not in text else _encode(convert.plain(_strict(line)))
+
+
+def _is_statistic(name: str, metrics: Mapping[str, Plain]) -> bool:
+    return name.endswith(STATISTICS) and name.rpartition("/")[0] in metrics
+
+
+def _strict(line: Mapping[str, Plain]) -> Plain:
+    """A line with NaN and infinities as strings."""
+    return records.fields(records.Event(0, 0, "row", dict(line)))["data"]
+
+
+def _starts_with(path: Path, other: Path) -> bool:
+    """Whether a file starts with all bytes of the other one."""
     with path.open("rb") as whole, other.open("rb") as part:
         while piece := part.read(CHUNK):
             if whole.read(len(piece)) != piece:
                 return False
     return True
-
-
-def _both(first: SinkDelivery, second: SinkDelivery) -> SinkDelivery:
-    def close(timeout: float) -> dict[str, str]:
-        until = time.monotonic() + timeout
-        return first.close(timeout) | second.close(max(1.0, until - time.monotonic()))
-
-    return SinkDelivery(
-        {**first.sinks, **second.sinks},
-        lambda: {**first.health(), **second.health()},
-        close,
-        first.away,
-        lambda timeout: first.settle(timeout) and second.settle(timeout),
-    )

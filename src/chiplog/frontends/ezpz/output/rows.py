@@ -1,60 +1,76 @@
-"""The rows of a history, one per update, in the order they came: with the statistics that came later."""
+"""The rows of a history, one per update and in their order, with statistics that were computed later."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from chiplog.core.records import NONFINITE, Eval, Step, points
-from chiplog.sinks.shared.update_rows import Updates
-from chiplog.store.reader import Stored
+from chiplog import Stored
+from chiplog.core.records import NONFINITE, Eval, Plain, Step, points
+from chiplog.sinks.shared.update_rows import Update, Updates
 
 
-class Logged(NamedTuple):
+class LoggedRow(NamedTuple):
     step: int | float | None
-    metrics: dict[str, Any]
+    metrics: dict[str, Plain]
 
 
-def rows(stored: Stored) -> list[Logged]:
-    """Everything that was logged so far; what is known of the ranks themselves is not."""
-    found: list[Logged] = []
-    late: list[tuple[int, int | float, Mapping[str, Any]]] = []
+def rows(stored: Stored) -> list[LoggedRow]:
+    """Everything that has been logged."""
+    logged: list[LoggedRow] = []
+    late: list[tuple[int, int | float, Mapping[str, Plain]]] = []
     updates = Updates()
     for record in stored.records():
         if isinstance(record, (Step, Eval)) and record.across:
-            metrics: Mapping[str, Any] = record.metrics if isinstance(record, Step) else dict(points(record))
-            late.append((len(found), record.step, metrics))
-        found += [Logged(one.step, _plain(one.metrics)) for one in updates.feed(record)]
-    found += [Logged(one.step, _plain(one.metrics)) for one in updates.drain()]
-    for at, step, metrics in late:
-        _add_late(found, at, step, metrics)
-    return found
+            metrics: Mapping[str, Plain] = record.metrics if isinstance(record, Step) else dict(points(record))
+            late.append((len(logged), record.step, metrics))
+        logged += map(_row, updates.feed(record))
+    logged += map(_row, updates.drain())
+    for end, step, statistics in late:
+        _add_statistics(logged, end, step, statistics)
+    return logged
 
 
-def _add_late(found: list[Logged], at: int, step: int | float, metrics: Mapping[str, Any]) -> None:
-    """Put statistics in the newest row of their step that has their metric, and not its statistics."""
+def table(stored: Stored) -> tuple[list[str], list[list[Plain]]]:
+    """Everything as one table, in the order of updates: a column per metric, None where an update has no value.
+
+    Updates of one step that have no name in common share a row. A metric called `step` is the step column, or
+    `step/value` if it differs.
+    """
+    merged: list[LoggedRow] = []
+    for row in rows(stored):
+        if merged and merged[-1].step == row.step and merged[-1].metrics.keys().isdisjoint(row.metrics):
+            merged[-1].metrics.update(row.metrics)
+        else:
+            merged.append(row)
+    step_name = "step/value" if any(row.metrics.get("step", row.step) != row.step for row in merged) else ""
+    renamed = [{step_name if name == "step" else name: value for name, value in row.metrics.items()} for row in merged]
+    columns = [name for name in dict.fromkeys(name for row in renamed for name in row) if name]
+    return ["step", *columns], [[one.step, *map(row.get, columns)] for one, row in zip(merged, renamed, strict=True)]
+
+
+def _add_statistics(logged: list[LoggedRow], end: int, step: int | float, metrics: Mapping[str, Plain]) -> None:
+    """Add statistics to the newest row of their step that has their metric but not the statistics."""
     for name, value in metrics.items():
         base = name.rpartition("/")[0]
-        for row in _backwards(found, at):
+        for row in _backwards(logged, end):
             if row.step == step and base in row.metrics:
                 row.metrics.setdefault(name, value)
                 break
 
 
-def _backwards(found: list[Logged], at: int) -> Iterator[Logged]:
-    """The rows before a place, the newest first; and those that were joined after it."""
-    yield from reversed(found[:at])
-    yield from found[at:]
+def _backwards(logged: list[LoggedRow], end: int) -> Iterator[LoggedRow]:
+    """The rows before `end`, newest first, then those that were completed later."""
+    yield from reversed(logged[:end])
+    yield from logged[end:]
 
 
-def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _numbers(value) for name, value in metrics.items()}
+def _row(update: Update) -> LoggedRow:
+    return LoggedRow(update.step, {name: _numbers(value) for name, value in update.metrics.items()})
 
 
-def _numbers(value: Any) -> Any:
+def _numbers(value: Plain) -> Plain:
     """A vector or matrix with its NaN and infinities as numbers."""
-    return (
-        [_numbers(NONFINITE.get(one, one) if isinstance(one, str) else one) for one in value]
-        if isinstance(value, list)
-        else value
-    )
+    if not isinstance(value, list):
+        return value
+    return [_numbers(NONFINITE.get(one, one) if isinstance(one, str) else one) for one in value]

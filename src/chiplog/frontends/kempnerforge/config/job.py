@@ -1,4 +1,4 @@
-"""A job's config: the sections that the metrics read, and any others as they are."""
+"""A job's config: the sections that the metrics read, and any others unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from chiplog.frontends.kempnerforge.config.metrics import MetricsConfig
 
-SEQ_LEN = 2048  # of a `train` section that is not given
+SEQ_LEN = 2048  # without a `train` section
 
 
 @dataclass(init=False)
@@ -19,7 +19,7 @@ class JobConfig:
     train: Any
     metrics: Any
 
-    def __init__(self, model: Any = None, train: Any = None, metrics: Any = None, **others: Any) -> None:
+    def __init__(self, model: object = None, train: object = None, metrics: object = None, **others: object) -> None:
         self.model = SimpleNamespace() if model is None else model
         self.train = SimpleNamespace(seq_len=SEQ_LEN) if train is None else train
         self.metrics = MetricsConfig() if metrics is None else metrics

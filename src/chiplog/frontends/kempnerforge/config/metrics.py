@@ -11,14 +11,14 @@ from chiplog.core.errors import BadSetting
 
 @dataclass
 class MetricsConfig:
-    """How often steps are logged, and where to; any object with these attributes does as well."""
+    """How often steps are logged, and where; any object with these attributes works too."""
 
     log_interval: int = 10
     enable_wandb: bool = False
     enable_tensorboard: bool = False
     wandb_project: str = "kempnerforge"
     wandb_run_name: str | None = None
-    wandb_run_id: str = ""  # filled when the run begins; belongs in the checkpoint
+    wandb_run_id: str = ""  # set when the run starts; belongs in the checkpoint
     tensorboard_dir: str = "tb_logs"
 
     def __post_init__(self) -> None:
@@ -27,11 +27,11 @@ class MetricsConfig:
 
     @classmethod
     def from_toml(cls, source: str | Path) -> MetricsConfig:
-        """The section of a file, or of a text with line breaks in it; what it leaves out has its default."""
+        """Read the section from a file, or from a text with line breaks; missing options have their defaults."""
         is_text = isinstance(source, str) and "\n" in source
         section = tomllib.loads(str(source) if is_text else Path(source).read_text()).get("metrics", {})
-        known = [field.name for field in fields(cls)]
+        names = [field.name for field in fields(cls)]
         for name in section:
-            if name not in known:
-                raise BadSetting(f"[metrics] has no {name!r}; there are: {', '.join(known)}")
+            if name not in names:
+                raise BadSetting(f"[metrics] has no {name!r}; there are: {', '.join(names)}")
         return cls(**section)

@@ -1,4 +1,4 @@
-"""Where the original's scripts import their sections from: the job, and of its sections the one of the metrics."""
+"""The module from which the original's scripts import sections: the job, and its section of the metrics."""
 
 from chiplog.frontends.kempnerforge.config.job import JobConfig
 from chiplog.frontends.kempnerforge.config.metrics import MetricsConfig

@@ -1,4 +1,4 @@
-"""`kempnerforge.metrics.logger`, under the original's path: one module by two names; patching either works."""
+"""`kempnerforge.metrics.logger`, under the original's path: one module with two names, so patching either works."""
 
 import sys
 

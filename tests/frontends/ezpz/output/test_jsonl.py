@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 from chiplog.core.records import Alert, Eval, Matrix, Step, Text
-from chiplog.frontends.ezpz.output.row_lines import RowLines
+from chiplog.frontends.ezpz.output.jsonl import RowLines
 
 SECOND = 1_000_000_000
 
