@@ -10,8 +10,7 @@ from pathlib import Path
 from chiplog.core.engine.shutdown import SinkDelivery
 from chiplog.core.run import Run
 from chiplog.frontends.ezpz.output.row_lines import RowLines
-from chiplog.sinks.csv.table import keep_aside
-from chiplog.sinks.shared.append_file import CHUNK
+from chiplog.sinks.shared.append_file import CHUNK, keep_aside
 from chiplog.store import layout
 
 logger = logging.getLogger("chiplog.ezpz")

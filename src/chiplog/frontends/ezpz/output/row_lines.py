@@ -26,7 +26,7 @@ class RowLines:
     def __init__(self, path: Path, rank: int = 0) -> None:
         self._rank = rank
         self._updates = Updates()
-        self._file = Jsonl(path, say=self._line)  # type: ignore[arg-type]  # it is given updates, and no records
+        self._file = Jsonl(path, encode=self._line)  # type: ignore[arg-type]  # it is given updates, and no records
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._write([update for record in batch for update in self._updates.feed(record)])
