@@ -13,9 +13,9 @@ from chiplog.commands import side_process
 from chiplog.core import display, messages
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
-from chiplog.sinks.delivery.cursor import enrol, enrolled
 from chiplog.sinks.delivery.sync import Health, Sync
 from chiplog.store import layout
+from chiplog.store.journal.cursors import enrol, enrolled
 from chiplog.store.runs import find, state
 
 PATIENCE = 60.0  # s of failures, or of waiting for another process that gets nowhere

@@ -18,8 +18,8 @@ from chiplog.frontends.kempnerforge import client
 from chiplog.frontends.kempnerforge.client import Client
 from chiplog.frontends.kempnerforge.config import MetricsConfig
 from chiplog.frontends.kempnerforge.logger import get_logger
-from chiplog.sinks.delivery.cursor import cursor_path, load
 from chiplog.store import layout
+from chiplog.store.journal.cursors import cursor_path, load
 
 WATCH, FAILED, DONE = 0.5, 5.0, 3600.0  # s between looks at W&B, until it has taken the first rows
 PATIENCE, HOPELESS = 30.0, 5.0  # s that the end waits for W&B, and for one that has failed so far

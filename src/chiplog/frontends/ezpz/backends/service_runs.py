@@ -30,13 +30,13 @@ def wandb_run(run: Run, seconds: float = START) -> Any:
 
 def mlflow_run(run: Run) -> Any:
     """MLflow's run, read from its store; None where there is none."""
-    from chiplog.sinks.delivery import cursor
+    from chiplog.store.journal import cursors
 
-    path = cursor.cursor_path(run.dir, "mlflow")
+    path = cursors.cursor_path(run.dir, "mlflow")
 
     def known() -> Any:
         try:
-            return cursor.load(path).state.get("run")
+            return cursors.load(path).state.get("run")
         except (OSError, ValueError):
             return None
 
