@@ -57,7 +57,7 @@ class Face(TrackerBackend):
 
     def sink(self) -> Any:
         """The sink for a run: an object, or the options of one by name."""
-        taken = registry.SERVICES[self.name].options if self.name in registry.SERVICES else ()
+        taken = registry.service_options(self.name) if self.name in registry.SERVICES else ()
         return {key: value for key, value in self.options.items() if key in taken}
 
     def bind(self, feed: Writer) -> None:
