@@ -48,7 +48,6 @@ UNWRITTEN = (
     "src/chiplog/frontends",
     "src/chiplog/metrics",
     "src/chiplog/runtime",
-    "src/chiplog/sinks",
 )
 WRITTEN = [
     path
