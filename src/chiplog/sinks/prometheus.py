@@ -102,7 +102,10 @@ class Prometheus:
     @property
     def address(self) -> tuple[str, int] | None:
         """The address that is scraped; None while nothing is served."""
-        return None if self._server is None else self._server.server_address[:2]
+        if self._server is None:
+            return None
+        host, port = self._server.server_address[:2]
+        return str(host), port
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._latest.feed(batch)

@@ -11,7 +11,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from chiplog.core import messages
 from chiplog.core.errors import SinkLost
@@ -39,7 +39,7 @@ class FactoryThread:
         """Wait for the factory, `PATIENCE` seconds by default; whether it has returned or raised."""
         return self._shared.made.wait(PATIENCE if timeout is None else timeout)
 
-    def product(self) -> object:
+    def product(self) -> Any:
         """The result of the factory; raises what it raised."""
         if self._shared.error is not None:
             raise self._shared.error
@@ -133,7 +133,7 @@ class Unopened:
         self.write([])
 
 
-def is_factory(thing: object) -> bool:
+def is_factory(thing: object) -> TypeGuard[Callable[..., object]]:
     """Whether an object makes a backend, rather than being one: a class, or a callable without required arguments.
 
     A function with a required argument, or with `*args`, is a function of a batch.

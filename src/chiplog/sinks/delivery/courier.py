@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from chiplog.core import messages
 from chiplog.core.errors import Refused, Rejected, SinkLost
@@ -27,7 +28,7 @@ from chiplog.sinks.adapters.factories import FactoryThread, MadeSink, native
 from chiplog.sinks.delivery.call_report import CallReport, count_left
 from chiplog.sinks.delivery.retries import Retries, RetryClock
 from chiplog.sinks.delivery.run_address import address, announce
-from chiplog.sinks.delivery.sink_position import SinkPosition
+from chiplog.sinks.delivery.sink_position import SinkPosition, StatefulSink
 from chiplog.store import layout
 from chiplog.store.journal.tail import Tail
 
@@ -150,7 +151,7 @@ class Courier:
         if isinstance(sink, Wrapper):
             self._calls = sink.calls
         if hasattr(sink, "state") and hasattr(sink, "restore"):
-            self._position = SinkPosition(self._run, self.name, self._first.rank, sink)
+            self._position = SinkPosition(self._run, self.name, self._first.rank, cast(StatefulSink, sink))
             self._retries.commits = getattr(sink, "commits", False)
 
     def _address(self) -> dict[str, str]:
