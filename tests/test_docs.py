@@ -46,7 +46,6 @@ UNWRITTEN = (
     "src/chiplog/frontends/tunix",
     "src/chiplog/metrics/ranks",
     "src/chiplog/runtime",
-    "src/chiplog/sinks",
 )
 WRITTEN = [
     path

@@ -41,12 +41,11 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "sinks": {
         "shared": set(),
         "adapters": {"shared"},
-        "delivery": {"adapters", "registry"},
+        "delivery": {"adapters", "registry", "shared"},
         "registry": {"adapters"},
         "json": {"shared", "jsonl"},
-        "mlflow": {"shared", "delivery", "registry"},  # its end waits for the files of the others
         **{name: {"shared"} for name in (
-            "aim", "console", "csv", "jsonl", "memory", "otel", "perfetto", "prometheus", "tensorboard", "trackio", "wandb",
+            "aim", "console", "csv", "jsonl", "memory", "mlflow", "otel", "perfetto", "prometheus", "tensorboard", "trackio", "wandb",
         )},
     },
 }  # fmt: skip

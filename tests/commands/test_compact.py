@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 import chiplog
-from chiplog.sinks.delivery.lease import Lease
+from chiplog.sinks.shared.lease import Lease
+from chiplog.store.journal import cursors
 
 from .conftest import Cli
 
@@ -54,10 +54,11 @@ def test_pruning_keeps_everything_readable(cli: Cli, path: Path) -> None:
 
 def test_what_a_sink_still_needs_is_not_pruned(cli: Cli, path: Path) -> None:
     """A journal that a sink has not read to its end is kept, and said to be."""
-    cursor = path / "cursors" / "csv.json"
-    data = json.loads(cursor.read_text())
-    data["positions"]["r00000-a01"][1] -= 1
-    cursor.write_text(json.dumps(data))
+    file = cursors.cursor_path(path, "csv")
+    cursor = cursors.load(file)
+    number, byte, seq = cursor.positions["r00000-a01"]
+    cursor.positions["r00000-a01"] = (number, byte - 1, seq)
+    cursors.save(file, cursor)
     assert "journal kept: not yet delivered to csv" in cli("compact", "--prune")[1]
     assert (path / "journal" / f"{SEGMENT}.jsonl").exists()
 

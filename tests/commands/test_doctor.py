@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
+
+from chiplog.store.journal import cursors
 
 from .conftest import Cli
 
@@ -77,10 +78,11 @@ def test_others_may_not_look(cli: Cli, sound: Path) -> None:
 
 def test_a_sink_that_is_behind(cli: Cli, sound: Path) -> None:
     """What a sink of a finished run has not got is a problem."""
-    cursor = sound / "cursors" / "csv.json"
-    data = json.loads(cursor.read_text())
-    data["positions"]["r00000-a01"][1] -= 100
-    cursor.write_text(json.dumps(data))
+    file = cursors.cursor_path(sound, "csv")
+    cursor = cursors.load(file)
+    number, byte, seq = cursor.positions["r00000-a01"]
+    cursor.positions["r00000-a01"] = (number, byte - 100, seq)
+    cursors.save(file, cursor)
     code, out, _ = cli("doctor", "latest")
     assert code == 1 and "sink 'csv' has not received the last 100 B" in out
 

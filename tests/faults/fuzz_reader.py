@@ -18,7 +18,6 @@ with atheris.instrument_imports(include=["chiplog"]):
     import chiplog
     from chiplog.core import records
     from chiplog.sinks import jsonl
-    from chiplog.sinks.delivery import cursor
     from chiplog.store import layout
     from chiplog.store.journal import cursors, lines
     from chiplog.store.parts import compaction
@@ -65,7 +64,7 @@ def read_cursor(content: bytes) -> None:
     (RUN / layout.CURSORS / "sink.json").write_bytes(content)
     cursors.cursors(RUN)
     try:
-        cursor.load(RUN / layout.CURSORS / "sink.json")
+        cursors.load(RUN / layout.CURSORS / "sink.json")
     except ValueError:
         pass  # what it says it raises
 

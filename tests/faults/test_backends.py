@@ -14,7 +14,7 @@ import pytest
 
 import chiplog
 from chiplog.core import records
-from chiplog.sinks.delivery import courier
+from chiplog.sinks.delivery import courier, retries
 from tests.support.waiting import wait_for
 
 from .harness import count, trainer
@@ -122,7 +122,7 @@ class Good:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(courier, "POLL", 0.01)
-    monkeypatch.setattr(courier, "BACK_OFF", (0.01, 0.05))
+    monkeypatch.setattr(retries, "BACK_OFF", (0.01, 0.05))
 
 
 @pytest.mark.usefixtures("impatient")
@@ -152,7 +152,7 @@ def test_a_backend_that_raises_is_its_own_affair(
     if harmless:
         assert done and health["bad"]["state"] == "closed" and "bad" not in said
         return
-    named = {"one that cannot say what it is": "Speechless", "garbage": "is no sink"}.get(failure, failure)
+    named = {"one that cannot say what it is": "Speechless", "garbage": "is not a sink"}.get(failure, failure)
     assert health["bad"]["state"] == "failing" and health["bad"]["errors"] >= 1
     assert named in health["bad"]["last_error"]
     assert list(done.missing) == ["bad"] and named in done.missing["bad"]

@@ -33,8 +33,9 @@ DELIVERER = """
 import http.client, json, resource, sys, time
 from pathlib import Path
 from chiplog.core.records import Step
-from chiplog.sinks.delivery.courier import Courier, RetryClock
-from chiplog.sinks.delivery.cursor import cursor_path, load
+from chiplog.sinks.delivery.courier import Courier
+from chiplog.sinks.delivery.retries import RetryClock
+from chiplog.store.journal.cursors import cursor_path, load
 from chiplog.store.layout import Segment
 
 run, port, AWAY, PACE = Path(sys.argv[1]), *map(int, sys.argv[2:])

@@ -78,7 +78,7 @@ def test_a_file_cut_by_somebody_else_is_continued(tmp_path, capsys):
     sink.restore(state)
     sink.write([Step(9, 1, 9, {})])
     assert [line["seq"] for line in read(sink.path)] == [0, 1, 9]
-    assert "changed by somebody else" in capsys.readouterr().err
+    assert "changed by another program" in capsys.readouterr().err
 
 
 @settings(max_examples=50, deadline=None)

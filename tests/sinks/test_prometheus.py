@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import shutil
@@ -21,7 +20,7 @@ import pytest
 import chiplog
 from chiplog.core.identity import Identity
 from chiplog.core.records import Finish, Step
-from chiplog.sinks import prometheus, registry
+from chiplog.sinks import prometheus
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 
@@ -178,8 +177,3 @@ def test_a_relay_that_starts_again_has_the_values_at_once() -> None:
         get(f"http://127.0.0.1:{second.address[1]}/metrics") or ""
     )
     second.close()
-
-
-def test_options_are_those_of_the_registry() -> None:
-    """What is checked without importing it is what it takes."""
-    assert tuple(inspect.signature(prometheus.open_sink).parameters)[2:] == registry.SERVICES["prometheus"].options

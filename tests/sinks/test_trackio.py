@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import os
 import sqlite3
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,7 @@ import pytest
 
 import chiplog
 from chiplog.cli import main
-from chiplog.core.errors import BadSetting
-from chiplog.sinks import registry
-from chiplog.sinks.delivery.cursor import enrol, enrolled
+from chiplog.store.journal.cursors import enrol, enrolled
 from tests.sinks.conftest import png
 
 
@@ -145,11 +141,3 @@ def test_a_new_attempt_goes_on_and_steps_may_go_back(tmp_path: Path) -> None:
         assert run.finish(timeout=60)
     assert steps(tmp_path) == [(step, step) for step in range(5)] + [(step, step + 3) for step in range(3, 8)]
     assert set(rows(tmp_path, "metrics", "run_id")) == {("run",)}
-
-
-def test_the_options_are_those_of_the_sink(tmp_path: Path) -> None:
-    """The registry knows them without importing it; another one is refused at the door."""
-    known = list(inspect.signature(import_module("chiplog.sinks.trackio").open_sink).parameters)[2:]
-    assert tuple(known) == registry.SERVICES["trackio"].options
-    with pytest.raises(BadSetting, match="no option 'space'"):
-        chiplog.init("test", sinks={"trackio": {"space": "x"}}, dir=tmp_path)

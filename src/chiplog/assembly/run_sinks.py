@@ -9,9 +9,9 @@ from chiplog.core.engine.shutdown import SinkDelivery
 from chiplog.core.protocols import Sink
 from chiplog.core.records import Plain
 from chiplog.core.run import Run
-from chiplog.sinks.delivery import cursor
 from chiplog.sinks.delivery.couriers import deliver
 from chiplog.store import layout
+from chiplog.store.journal import cursors
 
 
 def sink_state(run: Run, name: str) -> Mapping[str, Plain]:
@@ -20,7 +20,7 @@ def sink_state(run: Run, name: str) -> Mapping[str, Plain]:
     It is read from the run directory, so it also works for a sink in the relay process and after the run has ended.
     """
     try:
-        return cursor.load(cursor.cursor_path(run.dir, name)).state
+        return cursors.load(cursors.cursor_path(run.dir, name)).state
     except (OSError, ValueError):
         return {}
 

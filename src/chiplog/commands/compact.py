@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chiplog.core import display, messages
-from chiplog.sinks.delivery.lease import Lease
+from chiplog.sinks.shared.lease import Lease
 from chiplog.store import layout
 from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment

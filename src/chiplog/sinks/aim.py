@@ -1,7 +1,7 @@
 """Aim: a run in an Aim repository, local or behind an Aim server.
 
-Aim keeps one value for a series and a step, so a batch that comes twice is there once, and of a step that was logged
-again the newer value stays.
+Aim keeps one value per series and step, so a batch that arrives twice is stored once, and if a step is logged again the
+newer value stays.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from aim.sdk.utils import search_aim_repo
 
 from chiplog.core.errors import Rejected
 from chiplog.core.identity import Identity
-from chiplog.core.records import NONFINITE, Alert, AnyRecord, Event, File, Histogram, Number, Plain, Text
+from chiplog.core.records import Alert, AnyRecord, Event, File, Histogram, Number, Plain, Text
 from chiplog.core.values import convert
 from chiplog.core.values.convert import double
+from chiplog.sinks.shared.clean import INT64, edges, plain, utf8, whole_step
 from chiplog.sinks.shared.service_metrics import outward, texts
 
-OURS = "chiplog"  # the parameter that tells our runs
-FURTHEST = (1 << 63) - 1
-BINS = 512  # of a distribution, by Aim's own limit
-MESSAGES = "__log_records"  # the series that Aim shows as the messages of a run
+OURS = "chiplog"  # the parameter that marks our runs
+BINS = 512  # of a distribution, Aim's limit
+MESSAGES = "__log_records"  # the series that Aim shows as the log of a run
 LEVELS = {"info": logging.INFO, "error": logging.ERROR}
-PATIENCE = 30.0  # s in which a server takes nothing, before a batch is tried again over a new connection
+PATIENCE = 30.0  # s without progress, before a batch is retried over a new connection
 
 
 def open_sink(
@@ -45,7 +45,7 @@ def open_sink(
     experiment: str | None = None,
     name: str | None = None,
 ) -> Aim:
-    """`repo` is a path or `aim://host:port`; without it, what Aim itself takes: `.aim` here or further up."""
+    """`repo` is a path or `aim://host:port`; the default is Aim's own: `.aim` here or in a folder above."""
     where = located(repo or environ.get("AIM_REPO"), Path(identity.cwd).absolute())
     return Aim(identity, repo=where, experiment=experiment or identity.project, name=name or identity.name)
 
@@ -68,7 +68,7 @@ class Aim:
         run = self.run = self.run or self._open()
         for record in batch:
             if isinstance(record, Event) and record.name == "config":
-                self._config = {**self._config, **sayable(record.data)}
+                self._config = {**self._config, **plain(convert.plain(record.data), _integer)}
                 run["config"] = self._config
             else:
                 self._track(run, record)
@@ -77,7 +77,7 @@ class Aim:
     def close(self) -> None:
         run, self.run = self.run, None
         if run is not None:
-            _commit(run)  # closing would wait for it, and for ever
+            _commit(run)  # `close` would wait for it, without a limit
             run.close()
 
     def state(self) -> dict[str, Plain]:
@@ -88,37 +88,37 @@ class Aim:
         self._hash, self._config = state.get("hash", ""), dict(state.get("config", {}))
 
     def _track(self, run: Run, record: AnyRecord) -> None:
-        """What `run.track` does, with the time of the record instead of now."""
+        """Like `run.track`, but with the time of the record."""
         at = record.time / 1e9
         try:
-            if isinstance(record, Alert):  # by its time, so that none takes the place of another
+            if isinstance(record, Alert):  # by its time, so that none replaces another
                 run._tracker._track(message(record), at, MESSAGES, record.time)
             elif isinstance(record, (Text, Histogram, File)):
                 if (shown := medium(record, self._identity.dir)) is not None:
-                    run._tracker._track(shown, at, utf8(record.name), whole(record.step))
+                    run._tracker._track(shown, at, utf8(record.name), whole_step(record.step))
             elif row := numbers(outward(record)):
-                step = whole(getattr(record, "step", None))
+                step = whole_step(getattr(record, "step", None))
                 run._tracker._track(row, at, step=step)
                 for name, text in texts(record).items():
                     run._tracker._track(AimText(utf8(text)), at, utf8(name), step)
-        except (TypeError, ValueError, SyntaxError) as error:  # a picture that is none, a name that was another kind
+        except (TypeError, ValueError, SyntaxError) as error:  # a file that is not an image, a name of another kind
             raise Rejected(f"{type(error).__name__}: {error}") from error
 
     def _open(self) -> Run:
-        # Each time another connection to a server: Aim would give back the one that has failed.
+        # A new connection each time: Aim would return the one that has failed.
         repo = Repo(self._repo) if Repo.is_remote_path(self._repo) else get_repo(self._repo)
-        known = self._hash or None
+        chosen = self._hash or None
         if not repo.is_remote_repo:
-            # Aim goes on with a run whose folder is there. So it is ours to choose the hash, and a relay that is killed
-            # before the hash is noted leaves no second run behind.
-            known = known or hash_of(self._identity)
-            (Path(repo.path) / "meta" / "chunks" / known).mkdir(parents=True, exist_ok=True)
-        # A lock that a killed relay left is not waited for: the lease of our cursor keeps two deliverers apart.
+            # Aim continues a run whose folder exists. So we choose the hash, and a relay that is killed before it has
+            # saved the hash does not leave a second run behind.
+            chosen = chosen or hash_of(self._identity)
+            (Path(repo.path) / "meta" / "chunks" / chosen).mkdir(parents=True, exist_ok=True)
+        # Ignore a lock that a killed relay has left: the lease of our cursor keeps two processes apart.
         run = Run(
-            known,
+            chosen,
             repo=repo,
             experiment=self._experiment,
-            force_resume=known is not None,
+            force_resume=chosen is not None,
             system_tracking_interval=None,
             capture_terminal_logs=False,
         )
@@ -131,24 +131,24 @@ class Aim:
 
 
 def located(repo: str | None, cwd: Path) -> str:
-    """A repository as seen from the training's folder: the relay is elsewhere."""
+    """A repository relative to the folder of the training; the relay has another one."""
     if repo is None:
         return search_aim_repo(cwd)[0] or str(cwd)
     return repo if "://" in repo else str(cwd / Path(repo).expanduser())
 
 
 def hash_of(identity: Identity) -> str:
-    """The hash that a run of ours has in a local repository."""
+    """The hash of one of our runs in a local repository."""
     return sha256(f"{identity.project}/{identity.id}".encode()).hexdigest()[:24]
 
 
-def numbers(row: Mapping[str, Number]) -> dict[str, float]:
-    """Numbers as Aim takes them: floats, infinite where they are beyond; names in UTF-8."""
-    return {utf8(name): _float(value) for name, value in row.items()}
+def numbers(row: Mapping[str, Number | str]) -> dict[str, float]:
+    """Numbers as Aim accepts them: floats, with names in UTF-8."""
+    return {utf8(name): double(value) for name, value in row.items() if not isinstance(value, str)}
 
 
-def medium(record: Text | Histogram | File, run: Path) -> Any:
-    """A text, histogram or picture as Aim's object; None for another file, and for one that has gone."""
+def medium(record: Text | Histogram | File, run: Path) -> AimText | Distribution | Image | None:
+    """A text, histogram or image as Aim's object; None for another or a missing file."""
     if isinstance(record, Text):
         return AimText(utf8(record.text))
     if isinstance(record, Histogram):
@@ -158,18 +158,18 @@ def medium(record: Text | Histogram | File, run: Path) -> Any:
         return None
     try:
         return Image(str(path), caption=utf8(record.caption))
-    except OSError as error:  # which Pillow says of a format that it does not know, such as SVG
-        raise Rejected(f"Aim cannot read the picture {record.path}: {error}") from error
+    except OSError as error:  # Pillow's, for a format that it does not know, such as SVG
+        raise Rejected(f"Aim cannot read the image {record.path}: {error}") from error
 
 
 def distribution(record: Histogram) -> Distribution:
-    """Aim's bins are all alike: the counts of others are spread evenly over those that they reach into."""
-    edges = numpy.array([NONFINITE.get(edge, 0.0) if isinstance(edge, str) else edge for edge in record.edges])
-    finite = edges[numpy.isfinite(edges)]
-    edges = numpy.nan_to_num(edges, posinf=max(finite, default=0.0), neginf=min(finite, default=0.0))
-    alike = numpy.linspace(edges[0], edges[-1], min(BINS, len(record.counts)) + 1)
+    """Aim's bins have equal widths: counts of other bins are spread evenly over those that they overlap."""
+    bounds = numpy.array(edges(record.edges))
+    finite = bounds[numpy.isfinite(bounds)]
+    bounds = numpy.nan_to_num(bounds, posinf=max(finite, default=0.0), neginf=min(finite, default=0.0))
+    equal = numpy.linspace(bounds[0], bounds[-1], min(BINS, len(record.counts)) + 1)
     below = numpy.concatenate(([0.0], numpy.cumsum(record.counts)))
-    return Distribution(hist=numpy.diff(numpy.interp(alike, edges, below)), bin_range=(edges[0], edges[-1]))
+    return Distribution(hist=numpy.diff(numpy.interp(equal, bounds, below)), bin_range=(bounds[0], bounds[-1]))
 
 
 def message(alert: Alert) -> LogRecord:
@@ -177,41 +177,16 @@ def message(alert: Alert) -> LogRecord:
     return LogRecord(words, LEVELS.get(alert.level, logging.WARNING), alert.time / 1e9, (OURS, 0))
 
 
-def utf8(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def whole(step: int | float | None) -> int:
-    """A step as Aim counts: whole, in 64 bits."""
-    if step is None or step - step != 0:
-        return 0
-    return max(-FURTHEST, min(FURTHEST, int(step)))
-
-
-def sayable(config: Mapping[str, Plain]) -> dict[str, Plain]:
-    """A config as Aim can keep it: its integers have 64 bits, and its text is UTF-8."""
-    said: dict[str, Plain] = _sayable(convert.plain(config))
-    return said
-
-
-def _sayable(value: Plain) -> Plain:
-    if isinstance(value, dict):
-        return {_sayable(name): _sayable(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_sayable(one) for one in value]
-    if isinstance(value, str):
-        return utf8(value)
-    if isinstance(value, int) and not -FURTHEST <= value <= FURTHEST:
-        return str(value)
-    return value
+def _integer(value: int) -> int | str:
+    """Aim's integers have 64 bits; a longer one is stored as text."""
+    return value if -INT64 <= value <= INT64 else str(value)
 
 
 def _commit(run: Run) -> None:
-    """Wait until the server has it; a local repository has handed every value to the system already.
+    """Wait until the server has everything; a local repository has already written every value.
 
-    Aim sends on a thread, and waits for it without end: also when the server hangs, or when the thread has died of
-    what the server said. What is left then is thrown away, lest Aim waits for it at the end of the process too; the
-    journal has it.
+    Aim sends on a thread and waits for it without a limit, even if the server hangs or the thread has died of a
+    response. What is left then is thrown away, so that Aim does not block on it at exit; the journal has it.
     """
     repo: Any = run.repo
     if not repo.is_remote_repo:
@@ -226,12 +201,5 @@ def _commit(run: Run) -> None:
                 sending.queue.clear()
                 sending.unfinished_tasks = 0
                 sending.all_tasks_done.notify_all()
-            raise ConnectionError(f"the Aim server at {repo.root_path} has taken nothing for {PATIENCE:.0f} s")
+            raise ConnectionError(f"the Aim server at {repo.root_path} has accepted nothing for {PATIENCE:.0f} s")
         time.sleep(0.005)
-
-
-def _float(value: Number) -> float:
-    try:
-        return double(value)
-    except (TypeError, ValueError):
-        return float("nan")

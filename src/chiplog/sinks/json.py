@@ -1,4 +1,4 @@
-"""JSON: all records in one array, a valid document after every write."""
+"""JSON: all records in one array, which is a valid document after every write."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from chiplog.core import messages as notes
+from chiplog.core import messages
 from chiplog.core.errors import RestartDelivery
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Plain
 from chiplog.sinks.jsonl import line
-from chiplog.sinks.shared.append_file import AppendFile, check_regular
+from chiplog.sinks.shared.append_file import AppendFile, check_regular, keep_aside, numbered
 
 OPEN, END = b"[", b"\n]\n"
 PAGE = 4096
-HEAD = 96  # bytes by which a file is known again: the time of its first record is among them
+HEAD = 96  # bytes that identify a file: they include the time of its first record
 
 Lines: TypeAlias = Callable[[AnyRecord, dict[str, Plain]], Iterable[bytes]]  # a record, and notes to keep
 
@@ -27,27 +27,26 @@ def open_sink(identity: Identity, environ: Mapping[str, str]) -> Json:  # noqa: 
 
 
 class Json:
-    """One JSON array; a file that is there already is continued. An empty state stands for an empty array.
+    """One JSON array; an existing file is continued. An empty state means an empty array.
 
-    A file that is damaged at its end keeps its whole records, and the damaged one is kept beside it. `lines` says which
-    objects a record becomes; it may note what it needs to know of earlier records, which is kept with the state.
-    `own`: a file that has been replaced by another's is not written over, but put aside, and ours is made again;
-    `fresh`: also one that was there before the first record.
+    If the end of a file is damaged, its whole records stay and a copy of the damaged file is kept beside it. `lines`
+    turns a record into objects; it may keep notes about earlier records, which are saved with the state. With `own`, a
+    file that another program has put in our place is kept aside and ours starts again; with `fresh`, so is a file that
+    was there before the first record.
     """
 
     def __init__(self, path: Path, lines: Lines | None = None, *, own: bool = False, fresh: bool = False) -> None:
         self.path = Path(path)
-        self._lines = lines or _as_it_is
+        self._lines = lines or _one_line
         self._notes: dict[str, Plain] = {}
-        self._tape = AppendFile(self.path, tail=END)
-        self._begun = False
-        self._behind: Mapping[str, Plain] | None = None  # a state that is still to be restored
+        self._file = AppendFile(self.path, tail=END)
+        self._started = False
         self._empty = True
         self._own, self._fresh = own, fresh
-        self._head = ""  # how our own file begins
+        self._head = ""  # the first bytes of our own file
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
-        self._begin()
+        self._start()
         held = b""
         for one in [one for record in batch for one in self._lines(record, self._notes)]:
             if held and self._crosses(len(held) + 2 + len(one)):
@@ -60,107 +59,104 @@ class Json:
     @property
     def size(self) -> int:
         """The bytes written so far."""
-        return self._tape.size
+        return self._file.size
 
     def probe(self) -> None:
-        """Write the end of the array once more, which changes nothing: so long takes the disk."""
-        self._tape.append(b"")
+        """Write the end of the array again, which changes nothing, to measure how long the disk takes."""
+        self._file.append(b"")
 
     def close(self) -> None:
-        self._begin()
-        self._tape.close()
+        self._start()
+        self._file.close()
 
     def state(self) -> dict[str, Plain]:
-        self._begin()
-        state: dict[str, Plain] = {"size": self._tape.size, "empty": self._empty}
+        self._start()
+        state: dict[str, Plain] = {"size": self._file.size, "empty": self._empty}
         if self._notes:
             state["notes"] = dict(self._notes)
         if self._own:
             if len(self._head) < HEAD:
-                self._head = self._read_head(min(HEAD, self._tape.size))
+                self._head = self._read_head(min(HEAD, self._file.size))
             state["head"] = self._head
         return state
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        """Bring the array back to what it held; where that fails it is tried again before the next write."""
-        self._tape.close()  # the file may have been replaced since
-        if self._own and state.get("size"):
+        """Cut the array back to what it held when the state was saved."""
+        self._file.close()  # the file may have been replaced since
+        size = state.get("size", 0)
+        if self._own and size:
             self._head = str(state.get("head", ""))
-            if not self._tape.length() or self._read_head(len(self._head)) != self._head:
+            if not self._file.length() or self._read_head(len(self._head)) != self._head:
                 self._put_aside()
-                raise RestartDelivery(f"{self.path} is gone, or of another run")
-        self._behind, self._notes = state, dict(state.get("notes", {}))
-        self._begin()
+                raise RestartDelivery(f"{self.path} is gone, or belongs to another run")
+        self._notes = dict(state.get("notes", {}))
+        if not size:
+            self._start_empty()
+        elif self._file.restore(size):
+            self._empty = state["empty"]
+        else:
+            messages.say(f"{self.path} was cut by another program; what is left of it is kept")
+            self._continue()
+        self._started = True
+
+    def _start(self) -> None:
+        if self._started:
+            return
+        if self._fresh:
+            self._put_aside()
+            self._start_empty()
+        else:
+            self._continue()
+        self._started = True
 
     def _crosses(self, size: int) -> bool:
         """Whether so much more would reach into another page: a process that is killed may leave half of a write there,
         but never half of a page."""
-        return self._tape.size // PAGE != (self._tape.size + size + len(END) + 1) // PAGE
+        return self._file.size // PAGE != (self._file.size + size + len(END) + 1) // PAGE
 
     def _append(self, lines: bytes) -> None:
-        self._tape.append((b"\n" if self._empty else b",\n") + lines)
+        self._file.append((b"\n" if self._empty else b",\n") + lines)
         self._empty = False
 
-    def _begin(self) -> None:
-        if self._behind is not None:
-            size = self._behind.get("size", 0)
-            if not size:
-                self._start_empty()
-            elif self._tape.length() >= size:
-                self._empty = self._behind["empty"]
-                self._tape.cut(size)
-            else:
-                notes.say(f"{self.path} was cut by somebody else; what is left of it is kept")
-                self._continue()
-        elif not self._begun and self._fresh:
-            self._put_aside()
-            self._start_empty()
-        elif not self._begun:
-            self._continue()
-        self._begun, self._behind = True, None
-
     def _continue(self) -> None:
-        """Go on behind what is in the file."""
-        length = self._tape.length()
+        """Append to what is in the file."""
+        length = self._file.length()
         if length and self._ends_well(length):
-            self._tape.size, self._empty = length - len(END), False
+            self._file.size, self._empty = length - len(END), False
             return
         content = self.path.read_bytes() if length else b""
         end, count, whole = _values(content)
         if not whole:
-            aside = _free(lambda number: self.path.with_name(f"{self.path.name}.damaged-{number}"))
+            aside = numbered(self.path, "{name}.damaged-{number}")
             aside.touch(mode=stat.S_IMODE(self.path.stat().st_mode))
             aside.write_bytes(content)
-            notes.say(
-                f"{self.path} was damaged from byte {end:,} on; its {count:,} whole records are kept, "
+            messages.say(
+                f"{self.path} is damaged from byte {end:,} on; its {count:,} whole records are kept, "
                 f"and the damaged file is {aside.name}"
             )
         if count:
-            self._tape.cut(end)
+            self._file.cut(end)
             self._empty = False
         else:
             self._start_empty()
 
     def _put_aside(self) -> None:
-        """Keep the records of somebody else under another name, if there are any."""
+        """Keep the records of another program under another name, if there are any."""
         check_regular(self.path)
-        if self._tape.length() <= len(OPEN + END):
-            return
-        aside = _free(lambda number: self.path.with_name(f"{self.path.stem}.{number}{self.path.suffix}"))
-        self.path.replace(aside)
-        notes.say(f"{self.path} was there already; it is {aside.name} now")
+        if self._file.length() > len(OPEN + END):
+            keep_aside(self.path)
 
     def _read_head(self, size: int) -> str:
         with self.path.open("rb") as file:
             return file.read(size).decode("latin-1")
 
     def _start_empty(self) -> None:
-        self._tape.cut(0)
-        self._tape.append(OPEN)
+        self._file.cut(0)
+        self._file.append(OPEN)
         self._empty = True
 
     def _ends_well(self, length: int) -> bool:
-        """Whether the file begins and ends as ours do; a torn write has lost the end."""
+        """Whether the file starts and ends as ours do; a torn write has lost its end."""
         with self.path.open("rb") as file:
             if file.read(2) != OPEN + b"\n":
                 return False
@@ -168,12 +164,12 @@ class Json:
             return file.read() == b"}" + END
 
 
-def _as_it_is(record: AnyRecord, notes: dict[str, Plain]) -> list[bytes]:  # noqa: ARG001
+def _one_line(record: AnyRecord, notes: dict[str, Plain]) -> list[bytes]:  # noqa: ARG001
     return [line(record)]
 
 
 def _values(content: bytes) -> tuple[int, int, bool]:
-    """Where the last whole value of an array ends, how many there are, and whether the array is whole."""
+    """The end of the last whole value of an array, the number of values, and whether the array is whole."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -199,11 +195,3 @@ def _skip(text: str, at: int) -> int:
     while text.startswith((" ", "\n", "\r", "\t"), at):
         at += 1
     return at
-
-
-def _free(name: Callable[[int], Path]) -> Path:
-    """The first of these names that nobody has."""
-    number = 1
-    while (path := name(number)).exists():
-        number += 1
-    return path

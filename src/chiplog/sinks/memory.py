@@ -1,4 +1,4 @@
-"""Memory: the records themselves, for tests, notebooks and small programs."""
+"""Memory: keeps the records themselves, for tests, notebooks and small programs."""
 
 from __future__ import annotations
 

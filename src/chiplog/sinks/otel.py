@@ -1,7 +1,7 @@
 """OpenTelemetry: numbers as gauges and spans as spans, over OTLP/HTTP.
 
-The official messages are built and posted here, without the SDK: a batch is delivered when the endpoint has answered,
-every point has the time at which it was logged, and ids follow from the run, so that what comes twice is recognised.
+The official messages are built and posted without the SDK: a batch is delivered when the endpoint has responded, every
+point has the time at which it was logged, and ids are derived from the run, so that duplicates are recognised.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from google.protobuf.message import DecodeError, Message
@@ -32,15 +31,16 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, Rejected
 from chiplog.core.identity import Identity
-from chiplog.core.records import AnyRecord, Attempt, Spans, Step
+from chiplog.core.records import AnyRecord, Attempt, Plain, Spans, Step
 from chiplog.core.values.convert import double
+from chiplog.sinks.shared.clean import utf8
 from chiplog.sinks.shared.service_metrics import outward
 from chiplog.version import VERSION
 
 DEFAULT = "http://localhost:4318"  # OTLP/HTTP, by its specification
 TIMEOUT = 10.0  # s for one request, by its specification
-NEVER = (400, 413, 422)  # what is wrong with the content; anything else may become right
-LONGEST_WAIT = 300.0  # s that an endpoint may ask us to wait
+NEVER = (400, 413, 422)  # the content is wrong; any other error may pass
+LONGEST_WAIT = 300.0  # s that an endpoint may make us wait
 SCOPE = InstrumentationScope(name="chiplog", version=VERSION)
 
 
@@ -51,15 +51,15 @@ def open_sink(identity: Identity, environ: Mapping[str, str], *, endpoint: str =
         "chiplog.run.id": identity.id,
         "chiplog.run.name": identity.name or identity.id,
     }
-    doors = {signal: Endpoint(_address(signal, endpoint, environ), _headers(signal, environ)) for signal in SIGNALS}
-    return Otel(identity.id, Resource(attributes=_attributes(attributes)), doors["metrics"], doors["traces"])
+    endpoints = {signal: Endpoint(_address(signal, endpoint, environ), _headers(signal, environ)) for signal in SIGNALS}
+    return Otel(identity.id, Resource(attributes=_attributes(attributes)), endpoints["metrics"], endpoints["traces"])
 
 
 SIGNALS = ("metrics", "traces")
 
 
 class Otel:
-    """Brings each batch as one request of metrics and one of spans; those without any are left out."""
+    """Sends each batch as one request of metrics and one of spans, if it has any."""
 
     commits = True
 
@@ -71,41 +71,34 @@ class Otel:
     def write(self, batch: Sequence[AnyRecord]) -> None:
         if gauges := list(_gauges(batch)):
             scope = ScopeMetrics(scope=SCOPE, metrics=gauges)
-            request = ExportMetricsServiceRequest(
-                resource_metrics=[ResourceMetrics(resource=self._resource, scope_metrics=[scope])]
-            )
-            answer = ExportMetricsServiceResponse()
-            self._metrics.post(request, answer)
-            _say_refused(answer.partial_success.rejected_data_points, answer.partial_success.error_message)
+            resource = ResourceMetrics(resource=self._resource, scope_metrics=[scope])
+            accepted = ExportMetricsServiceResponse()
+            self._metrics.post(ExportMetricsServiceRequest(resource_metrics=[resource]), accepted)
+            _report_rejected(accepted.partial_success.rejected_data_points, accepted.partial_success.error_message)
         spans: list[Span] = []
         attempt = self._attempt
         for record in batch:
             attempt = record.attempt if isinstance(record, Attempt) else attempt
             spans += _spans(record, f"{self._run}/{attempt}") if isinstance(record, Spans) else []
         if spans:
-            scoped = ScopeSpans(scope=SCOPE, spans=spans)
-            answer_ = ExportTraceServiceResponse()
-            self._traces.post(
-                ExportTraceServiceRequest(
-                    resource_spans=[ResourceSpans(resource=self._resource, scope_spans=[scoped])]
-                ),
-                answer_,
-            )
-            _say_refused(answer_.partial_success.rejected_spans, answer_.partial_success.error_message)
+            scoped = ResourceSpans(resource=self._resource, scope_spans=[ScopeSpans(scope=SCOPE, spans=spans)])
+            traced = ExportTraceServiceResponse()
+            self._traces.post(ExportTraceServiceRequest(resource_spans=[scoped]), traced)
+            _report_rejected(traced.partial_success.rejected_spans, traced.partial_success.error_message)
         self._attempt = attempt
 
     def close(self) -> None:
         pass
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Plain]:
         return {"attempt": self._attempt}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Plain]) -> None:
         self._attempt = state.get("attempt", 1)
 
 
 class Endpoint:
-    """One address that takes messages."""
+    """One address that accepts messages."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._url, self._headers = url, headers
@@ -113,9 +106,9 @@ class Endpoint:
         self._closed_until = 0.0
 
     def post(self, message: Message, answer: Message) -> None:
-        """Returns when the endpoint has the message; its answer is in `answer`."""
+        """Send a message, and parse the response into `answer`."""
         if (wait := self._closed_until - time.monotonic()) > 0:
-            raise ConnectionError(f"the endpoint asked to wait for {wait:.0f} s more")
+            raise ConnectionError(f"the endpoint asked us to wait for {wait:.0f} s more")
         request = urllib.request.Request(
             self._url,
             message.SerializeToString(),
@@ -133,18 +126,18 @@ class Endpoint:
         try:
             answer.ParseFromString(body)
         except DecodeError:
-            raise ConnectionError("the endpoint answered with something that is no OTLP") from None
+            raise ConnectionError("the response of the endpoint is not OTLP") from None
 
 
 class _Straight(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET that delivers nothing: it is an error instead."""
+    """Makes redirects an error: a redirected POST would become a GET, which delivers nothing."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         return None
 
 
 def seconds(retry_after: str | None, now: float) -> float:
-    """How long a Retry-After asks to wait: a number, or a date."""
+    """The seconds that a Retry-After asks to wait, as a number or a date."""
     try:
         wait = float(retry_after or 0)
     except ValueError:
@@ -156,7 +149,7 @@ def seconds(retry_after: str | None, now: float) -> float:
 
 
 def span_id(key: str, number: int) -> bytes:
-    """The same for the same span of the same attempt of a run, whenever and by whomever it is sent."""
+    """The same for the same span of an attempt, whenever and from wherever it is sent."""
     return sha256(f"{key}/{number}".encode("utf-8", "backslashreplace")).digest()[:8]
 
 
@@ -165,7 +158,7 @@ def trace_id(key: str) -> bytes:
 
 
 def _gauges(batch: Iterable[AnyRecord]) -> Iterator[Metric]:
-    """A gauge for each series, and one for the step: as an attribute it would make every point a series of its own."""
+    """A gauge per series, and one for the step, which as an attribute would make every point a series of its own."""
     points: dict[str, list[NumberDataPoint]] = {}
     for record in batch:
         numbers = outward(record)
@@ -173,15 +166,15 @@ def _gauges(batch: Iterable[AnyRecord]) -> Iterator[Metric]:
             numbers["chiplog.step"] = record.step
         for name, value in numbers.items():
             point = NumberDataPoint(time_unix_nano=max(0, record.time), as_double=double(value))
-            points.setdefault(_sayable(name), []).append(point)
-    for name, of_it in points.items():
-        yield Metric(name=name, gauge=Gauge(data_points=of_it))
+            points.setdefault(utf8(name), []).append(point)
+    for name, series in points.items():
+        yield Metric(name=name, gauge=Gauge(data_points=series))
 
 
 def _spans(record: Spans, key: str) -> Iterator[Span]:
     failed = frozenset(record.failed)
     for row, number in enumerate(record.id):
-        about: dict[str, Any] = {"thread.name": record.threads[record.thread[row]]}
+        about: dict[str, Plain] = {"thread.name": record.threads[record.thread[row]]}
         if record.step[row] is not None:
             about["chiplog.step"] = record.step[row]
         about |= record.tags.get(str(number), {})
@@ -190,7 +183,7 @@ def _spans(record: Spans, key: str) -> Iterator[Span]:
             trace_id=trace_id(key),
             span_id=span_id(key, number),
             parent_span_id=span_id(key, parent) if parent else b"",
-            name=_sayable(record.names[record.name[row]]),
+            name=utf8(record.names[record.name[row]]),
             kind=Span.SPAN_KIND_INTERNAL,
             start_time_unix_nano=max(0, record.start[row]),
             end_time_unix_nano=max(0, record.start[row] + record.duration[row]),
@@ -199,26 +192,22 @@ def _spans(record: Spans, key: str) -> Iterator[Span]:
         )
 
 
-def _attributes(data: Mapping[str, Any]) -> list[KeyValue]:
-    return [KeyValue(key=_sayable(key), value=_value(value)) for key, value in data.items()]
+def _attributes(data: Mapping[str, Plain]) -> list[KeyValue]:
+    return [KeyValue(key=utf8(key), value=_value(value)) for key, value in data.items()]
 
 
-def _value(value: Any) -> AnyValue:
+def _value(value: Plain) -> AnyValue:
     if isinstance(value, bool):
         return AnyValue(bool_value=value)
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
         return AnyValue(int_value=value)
     if isinstance(value, (int, float)):
         return AnyValue(double_value=double(value))
-    return AnyValue(string_value=_sayable(str(value)))
-
-
-def _sayable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+    return AnyValue(string_value=utf8(str(value)))
 
 
 def _address(signal: str, endpoint: str, environ: Mapping[str, str]) -> str:
-    """The option, then the signal's own variable as it is, then the common one; the others get the signal's path."""
+    """From the option, the signal's own variable, or the common one; the path is appended, except to the second."""
     whole = "" if endpoint else environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "")
     base = endpoint or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "") or DEFAULT
     url = whole or f"{base.rstrip('/')}/v1/{signal}"
@@ -226,19 +215,21 @@ def _address(signal: str, endpoint: str, environ: Mapping[str, str]) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise BadSetting(
             "the endpoint of the 'otel' sink is an http or https address without user and password; "
-            "credentials belong into OTEL_EXPORTER_OTLP_HEADERS"
+            "put credentials in OTEL_EXPORTER_OTLP_HEADERS"
         )
     return url
 
 
 def _headers(signal: str, environ: Mapping[str, str]) -> dict[str, str]:
-    given = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
-    pairs = (pair.partition("=") for pair in given.split(","))
-    return {unquote(name.strip()): unquote(value.strip()) for name, equals, value in pairs if name.strip() and equals}
+    value = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
+    pairs = (pair.partition("=") for pair in value.split(","))
+    return {
+        unquote(name.strip()): unquote(content.strip()) for name, equals, content in pairs if name.strip() and equals
+    }
 
 
-def _say_refused(refused: int, why: str) -> None:
-    if refused:
+def _report_rejected(rejected: int, why: str) -> None:
+    if rejected:
         messages.once(
-            "otel", f"the OTLP endpoint took a batch, but not {refused:,} of its points or spans: {why[:200]}"
+            "otel", f"the OTLP endpoint accepted a batch, but rejected {rejected:,} of its points or spans: {why[:200]}"
         )

@@ -1,7 +1,7 @@
-"""A Perfetto trace that grows while the run goes on: every batch appends packets, and what is there is never touched.
+"""A Perfetto trace that grows during the run: every batch appends packets, and what was written never changes.
 
-The file opens at any moment in ui.perfetto.dev, after a kill too. It goes on over all attempts of the run, each a
-process. Files of several ranks put together (`cat *.pftrace`) are one trace.
+The file opens in ui.perfetto.dev at any moment, even after a kill. It continues over all attempts of the run, each as a
+process of its own. The files of several ranks concatenated (`cat *.pftrace`) are one trace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chiplog.sinks.shared.append_file import AppendFile
 from chiplog.store.perfetto import trace
 from chiplog.store.perfetto.trace import COUNTERS, Trace
 
-KEPT = 1000  # tracks that a state names
+KEPT = 1000  # tracks in a saved state
 
 
 def open_sink(
@@ -31,36 +31,36 @@ def open_sink(
 
 
 class Perfetto:
-    """One trace file; taken up again after a failure, its packets go on in the same tracks."""
+    """One trace file; after a failure its packets continue on the same tracks."""
 
     def __init__(self, path: Path, rank: int = 0, counters: Sequence[str] = COUNTERS) -> None:
         self.path = Path(path)
         self._rank, self._counters = rank, tuple(counters)
-        self._tape = AppendFile(self.path)
+        self._file = AppendFile(self.path)
         self._attempt = 1
-        self._starts = 0  # how often this attempt's packets were begun anew
+        self._starts = 0  # how many times this attempt's packets were restarted
         self._tracks: Mapping[str, int] = {}
         self._trace: Trace | None = None
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         data = b"".join([self._packets(record) for record in batch])
         if data:
-            self._tape.append(data)
+            self._file.append(data)
 
     def close(self) -> None:
-        self._tape.close()
+        self._file.close()
 
     def state(self) -> dict[str, Plain]:
         tracks = dict(list((self._trace.tracks if self._trace else self._tracks).items())[:KEPT])
-        return {"size": self._tape.size, "attempt": self._attempt, "starts": self._starts, "tracks": tracks}
+        return {"size": self._file.size, "attempt": self._attempt, "starts": self._starts, "tracks": tracks}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        """Cut back to where it was, and go on as a new sequence: what was interned since is not known any more."""
+        """Cut the file back, and continue as a new sequence, because the interned strings are no longer known."""
         self._attempt, self._tracks = state.get("attempt", 1), state.get("tracks", {})
         self._starts = state.get("starts", 0) + 1
         self._trace = None
-        self._tape.close()
-        self._tape.cut(min(state.get("size", 0), self._tape.length()))
+        if not self._file.restore(state.get("size", 0)):
+            self._file.cut(self._file.length())
 
     def _packets(self, record: AnyRecord) -> bytes:
         if isinstance(record, Attempt):

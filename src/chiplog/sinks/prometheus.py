@@ -1,7 +1,7 @@
-"""Prometheus: the latest value of every series, to be scraped at a port of this machine or pushed to a Pushgateway.
+"""Prometheus: the latest value of every series, scraped at a port of this machine or pushed to a Pushgateway.
 
 One gauge holds them all, `chiplog_metric{name="train/loss", project=..., run=...}`: names stay as they were logged,
-runs can be compared by a label, and no name of a person collides with one of somebody else's exporter.
+runs can be compared by label, and no name collides with that of another exporter.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, push_to_gateway, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from chiplog.core.errors import BadSetting
 from chiplog.core.identity import Identity
-from chiplog.core.records import AnyRecord, Finish, Record, Step
+from chiplog.core.records import AnyRecord, Finish, Plain, Record, Step
 from chiplog.core.values.convert import double
+from chiplog.sinks.shared.clean import utf8
 from chiplog.sinks.shared.service_metrics import outward
-from chiplog.store.runs import state
+from chiplog.store.runs.state import state_of
 
 LABELS = ("project", "run", "run_name")
-ANSWER = 0.5  # s for the answer to a last scrape to go out
+ANSWER = 0.5  # s for the response to a last scrape
 
 
 def open_sink(
@@ -37,7 +38,7 @@ def open_sink(
     linger: float = 0.0,
 ) -> Prometheus:
     if not push and not 0 <= port < 65_536:
-        raise BadSetting(f"port = {port!r} of the 'prometheus' sink: a port is between 0 and 65535")
+        raise BadSetting(f"port = {port!r} of the 'prometheus' sink is not a port: use a number between 0 and 65535")
     latest = Latest((identity.project, identity.id, identity.name or identity.id))
     return Prometheus(identity.dir, latest, host, port, push, job, linger)
 
@@ -49,8 +50,8 @@ class Latest:
         self.values: dict[str, float] = {}
         self.step = float("nan")
         self.running = True
-        self.labels = tuple(sayable(label) for label in labels)
-        self.seen = threading.Event()  # a scrape has the newest of them
+        self.labels = tuple(utf8(label) for label in labels)
+        self.seen = threading.Event()  # a scrape has the newest values
         self._lock = threading.Lock()  # between the scraper's thread and ours
 
     def feed(self, batch: Sequence[AnyRecord]) -> None:
@@ -58,7 +59,7 @@ class Latest:
             if batch:
                 self.seen.clear()
             for record in batch:
-                self.values |= {sayable(name): double(value) for name, value in outward(record).items()}
+                self.values |= {utf8(name): double(value) for name, value in outward(record).items()}
                 if isinstance(record, Step):
                     self.step = double(record.step)
                 if isinstance(record, Record):
@@ -87,7 +88,7 @@ class Latest:
 
 
 class Prometheus:
-    """Serves or pushes the latest values: what is pushed has been accepted when `write` returns."""
+    """Serves or pushes the latest values; when `write` returns, a push has been accepted."""
 
     commits = True
 
@@ -96,29 +97,32 @@ class Prometheus:
         self._host, self._port, self._push, self._job, self._linger = host, port, push, job, linger
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(latest)
-        self._server: Any = None
+        self._server: WSGIServer | None = None
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Where it is scraped; None while nothing is served."""
-        return None if self._server is None else self._server.server_address[:2]
+        """The address that is scraped; None while nothing is served."""
+        if self._server is None:
+            return None
+        host, port = self._server.server_address[:2]
+        return str(host), port
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._latest.feed(batch)
         if not self._push:
             self._serve()
         elif batch:
-            self._bring()
+            self._push_values()
 
     def close(self) -> None:
-        """Leaves the endpoint open until the last values have been scraped, for `linger` seconds at most.
+        """Keep the endpoint open until the last values have been scraped, for `linger` seconds at most.
 
-        A run that was killed has not said that it has ended: it is said here.
+        A run that was killed has not recorded its end; it is marked here.
         """
-        if self._latest.running and state.state_of(self._run) in ("killed", "lost"):
+        if self._latest.running and state_of(self._run) in ("killed", "lost"):
             self._latest.end()
             if self._push:
-                self._bring()
+                self._push_values()
         if self._server is not None:
             if self._linger and self._latest.seen.wait(self._linger):
                 time.sleep(ANSWER)
@@ -126,8 +130,8 @@ class Prometheus:
             self._server.server_close()
             self._server = None
 
-    def state(self) -> dict[str, Any]:
-        """The latest values: who starts again has them at once."""
+    def state(self) -> dict[str, Plain]:
+        """The latest values, so that a restart has them at once."""
         latest = self._latest
         finite = {name: value for name, value in latest.values.items() if value - value == 0}
         return {
@@ -137,22 +141,17 @@ class Prometheus:
             "running": latest.running,
         }
 
-    def restore(self, kept: dict[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Plain]) -> None:
         latest = self._latest
-        others = {name: float(value) for name, value in kept.get("others", {}).items()}
-        latest.values = {**kept.get("values", {}), **others}
-        latest.step = float(kept.get("step", "nan"))
-        latest.running = kept.get("running", True)
+        others = {name: float(value) for name, value in state.get("others", {}).items()}
+        latest.values = {**state.get("values", {}), **others}
+        latest.step = float(state.get("step", "nan"))
+        latest.running = state.get("running", True)
 
-    def _bring(self) -> None:
+    def _push_values(self) -> None:
         run = {"project": self._latest.labels[0], "run": self._latest.labels[1]}
         push_to_gateway(self._push, self._job, self._registry, grouping_key=run, timeout=10)
 
     def _serve(self) -> None:
         if self._server is None:
             self._server, _ = start_http_server(self._port, addr=self._host, registry=self._registry)
-
-
-def sayable(name: str) -> str:
-    """A text as UTF-8 can say it."""
-    return name.encode("utf-8", "backslashreplace").decode()

@@ -1,8 +1,8 @@
 """Trackio: a run in Trackio's database on this machine, which its dashboard shows.
 
-Written through Trackio's storage and not through `trackio.log`, which hands a batch to a thread and drops it when the
-database does not take it. So a batch is there when `write` returns, under the record's own time, and once: Trackio
-has a key for a row.
+Written through Trackio's storage, not through `trackio.log`, which passes a batch to a thread and drops it if the
+database refuses it. So when `write` returns, a batch is stored, under the record's own time, and once, because
+Trackio has a key per row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from trackio.sqlite_storage import SQLiteStorage
 
 from chiplog.core.identity import Identity
 from chiplog.core.records import (
-    NONFINITE,
     Alert,
     AnyRecord,
     Event,
@@ -34,11 +33,8 @@ from chiplog.core.records import (
     Text,
 )
 from chiplog.core.values import convert
-from chiplog.core.values.convert import double
+from chiplog.sinks.shared.clean import cell, edges, int64, plain, utf8, whole_step
 from chiplog.sinks.shared.service_metrics import outward
-
-FURTHEST = (1 << 63) - 1
-EXACT = (1 << 63, 1 << 64)  # the lowest and the highest integer that its JSON can say
 
 
 def open_sink(
@@ -49,9 +45,9 @@ def open_sink(
     name: str | None = None,
     dir: str | None = None,
 ) -> Trackio:
-    """`dir` is where Trackio keeps its projects; without it `TRACKIO_DIR`, or Trackio's own choice."""
-    if (place := dir or environ.get("TRACKIO_DIR")) is not None:
-        _keep_in(Path(identity.cwd, Path(place).expanduser()).absolute())  # the relay is elsewhere
+    """`dir` is where Trackio keeps its projects; the default is `TRACKIO_DIR`, or Trackio's own."""
+    if (folder := dir or environ.get("TRACKIO_DIR")) is not None:
+        _keep_in(Path(identity.cwd, Path(folder).expanduser()).absolute())  # the relay has another working directory
     project = project or identity.project
     SQLiteStorage.validate_project_name(project)
     return Trackio(identity, project, name or identity.name or identity.id)
@@ -80,12 +76,12 @@ class Trackio:
                 run=self._name,
                 run_id=self._id,
                 metrics_list=[row for _, row in rows],
-                steps=[whole(getattr(record, "step", None)) for record, _ in rows],
+                steps=[whole_step(getattr(record, "step", None)) for record, _ in rows],
                 timestamps=[moment(record.time) for record, _ in rows],
                 log_ids=[self._key(record) for record, _ in rows],
                 config=self._config if self._changed else None,
             )
-            self._changed = False  # a config comes with a row, so that one alone waits for the first
+            self._changed = False  # a config is stored with a row, so it waits for the first one
         self._alert([record for record in batch if isinstance(record, Alert)])
 
     def close(self) -> None:
@@ -98,120 +94,84 @@ class Trackio:
         self._config, self._changed = dict(state.get("config", {})), state.get("changed", False)
 
     def _row(self, record: AnyRecord) -> dict[str, Plain]:
-        """What a record shows: its numbers, or what Trackio has for the medium, under its name."""
+        """The numbers of a record, or Trackio's object for a medium under its name."""
         if isinstance(record, File):
-            return self._picture(record)
+            return self._image(record)
         if isinstance(record, (Table, Matrix, Histogram, Text)):
-            return {_free(text(record.name)): medium(record, self._project, self._name)}
+            return {_free(utf8(record.name)): medium(record, self._project, self._name)}
         return {**numbers(outward(record))}
 
-    def _picture(self, record: File) -> dict[str, Plain]:
-        """A picture, copied to Trackio's media under the record's own key: once, however often it comes."""
+    def _image(self, record: File) -> dict[str, Plain]:
+        """An image, copied to Trackio's media under the record's key, so once however often it arrives."""
         path = self._dir / record.path
         if not record.media.startswith("image/") or not path.is_file():
             return {}
-        folder = get_project_media_path(self._project, self._id, whole(record.step))
+        folder = get_project_media_path(self._project, self._id, whole_step(record.step))
         shutil.copyfile(path, kept := folder / f"{self._key(record)}{path.suffix}")
         shown = {"_type": trackio.Image.TYPE, "file_path": str(kept.relative_to(utils.MEDIA_DIR))}
-        return {_free(text(record.name)): {**shown, "caption": text(record.caption)}}
+        return {_free(utf8(record.name)): {**shown, "caption": utf8(record.caption)}}
 
     def _alert(self, alerts: Sequence[Alert]) -> None:
         SQLiteStorage.bulk_alert(
             project=self._project,
             run=self._name,
             run_id=self._id,
-            titles=[text(alert.title) for alert in alerts],
-            texts=[text(alert.text) for alert in alerts],
+            titles=[utf8(alert.title) for alert in alerts],
+            texts=[utf8(alert.text) for alert in alerts],
             levels=[alert.level for alert in alerts],
-            steps=[whole(alert.step) for alert in alerts],
+            steps=[whole_step(alert.step) for alert in alerts],
             timestamps=[moment(alert.time) for alert in alerts],
             alert_ids=[self._key(alert) for alert in alerts],
         )
 
     def _key(self, record: AnyRecord) -> str:
-        """What no other record of any run of the project has, in whichever attempt it was written."""
+        """A key that no other record of any run of the project has."""
         return f"{self._id}-{record.seq}-{record.time}"
 
 
 def numbers(row: Mapping[str, Number]) -> dict[str, Number]:
-    """A row as Trackio takes it: names in UTF-8, those it keeps for itself with two underscores as in `trackio.log`."""
-    return {_free(text(name)): _number(value) for name, value in row.items()}
+    """A row as Trackio accepts it: names in UTF-8, reserved ones with two underscores, as in `trackio.log`."""
+    return {_free(utf8(name)): int64(value) for name, value in row.items()}
 
 
 def medium(record: Table | Matrix | Histogram | Text, project: str, run: str) -> Plain:
-    """A table, histogram or text in the words of Trackio."""
-    if isinstance(record, Text):  # as it is, and not as what its signs would mean
+    """A table, histogram or text in Trackio's terms."""
+    if isinstance(record, Text):  # verbatim, not as Markdown
         longest = max(map(len, re.findall("`+", record.text)), default=2)
         fence = "`" * max(3, longest + 1)
-        return trackio.Markdown(f"{fence}\n{text(record.text)}\n{fence}")._to_dict()
+        return trackio.Markdown(f"{fence}\n{utf8(record.text)}\n{fence}")._to_dict()
     if isinstance(record, Histogram):
-        edges = [NONFINITE.get(edge, 0.0) if isinstance(edge, str) else edge for edge in record.edges]
-        return trackio.Histogram(np_histogram=(record.counts, edges))._to_dict()
+        return trackio.Histogram(np_histogram=(record.counts, edges(record.edges)))._to_dict()
     rows: Sequence[Mapping[str, Plain]] = (
         [{str(at): value for at, value in enumerate(line)} for line in record.values]
         if isinstance(record, Matrix)
         else record.rows
     )
-    columns = dict.fromkeys(text(name) for row in rows for name in row)
-    data = [{**dict.fromkeys(columns), **{text(name): _cell(value) for name, value in row.items()}} for row in rows]
+    columns = dict.fromkeys(utf8(name) for row in rows for name in row)
+    data = [{**dict.fromkeys(columns), **{utf8(name): cell(value) for name, value in row.items()}} for row in rows]
     return trackio.Table(data=data)._to_dict(project, run)
 
 
 def configured(config: Mapping[str, Plain]) -> dict[str, Plain]:
-    """A config as its JSON can say it; a name that begins with an underscore is Trackio's own, and loses it."""
-    plain = _sayable(convert.plain(config))
-    return {name.lstrip("_") or "_": value for name, value in plain.items()}
-
-
-def whole(step: int | float | None) -> int:
-    """A step as its database counts: whole, in 64 bits."""
-    if step is None or step - step != 0:
-        return 0
-    return max(-FURTHEST, min(FURTHEST, int(step)))
+    """A config as JSON; leading underscores, which Trackio reserves, are removed from names."""
+    data = plain(convert.plain(config))
+    return {name.lstrip("_") or "_": value for name, value in data.items()}
 
 
 def moment(time: int) -> str:
-    """ISO 8601 in UTC, as Trackio sorts by."""
+    """ISO 8601 in UTC, by which Trackio sorts."""
     try:
         return datetime.fromtimestamp(time / 1e9, UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(0, UTC).isoformat()
 
 
-def text(said: str) -> str:
-    return said.encode("utf-8", "backslashreplace").decode()
-
-
 def _free(name: str) -> str:
     return f"__{name}" if name in utils.RESERVED_KEYS or name.startswith("__") else name
 
 
-def _sayable(value: Plain) -> Plain:
-    if isinstance(value, dict):
-        return {text(name): _sayable(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_sayable(one) for one in value]
-    if isinstance(value, str):
-        return text(value)
-    return _number(value) if isinstance(value, int) else value
-
-
-def _cell(value: Plain) -> Plain:
-    """What a table shows: numbers and texts, and nested data as text."""
-    said = _sayable(value)
-    return str(said) if isinstance(said, (dict, list)) else said
-
-
-def _number(value: Number) -> Number:
-    """Integers beyond 64 bits as floats, infinite where they are beyond those too."""
-    if isinstance(value, int) and not -EXACT[0] <= value < EXACT[1]:
-        return double(value)
-    return value
-
-
 def _keep_in(folder: Path) -> None:
-    """Trackio takes its directory from the environment when it is imported, which was a moment ago: every module of
-    its that has the path gets the other one."""
+    """Change Trackio's directory, which it has read from the environment at import, in all its modules."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "trackio" and isinstance(getattr(module, "TRACKIO_DIR", None), Path):
             module.TRACKIO_DIR = folder  # type: ignore[attr-defined]

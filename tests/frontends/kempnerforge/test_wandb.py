@@ -305,7 +305,7 @@ def test_a_name_that_wandb_does_not_take_is_reported_and_not_waited_for(server: 
         server,
     )
     (line,) = done.stderr.splitlines()
-    assert "WandB init failed: W&B does not begin the run: " in line and "chiplog sync" in line, line
+    assert "WandB init failed: W&B does not start the run: " in line and "chiplog sync" in line, line
     assert float(done.stdout.splitlines()[-1]) < 5
 
 

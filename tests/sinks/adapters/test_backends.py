@@ -20,6 +20,7 @@ from chiplog.core.records import AnyRecord, Step
 from chiplog.sinks import registry
 from chiplog.sinks.adapters import backends
 from chiplog.sinks.delivery import courier as delivery
+from chiplog.sinks.delivery import retries
 from chiplog.store.layout import Segment
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -29,7 +30,7 @@ IDENTITY = Identity("p", "r", Path("runs"), "r", "launch")
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "POLL", 0.01)
-    monkeypatch.setattr(delivery, "BACK_OFF", (0.01, 0.05))
+    monkeypatch.setattr(retries, "BACK_OFF", (0.01, 0.05))
     monkeypatch.setattr(registry, "_registered", {})
 
 
@@ -324,7 +325,7 @@ def test_a_record_that_a_backend_rejects_is_left_out() -> None:
     picky = Picky()
     courier = delivery.Courier("picky", backends.wrap(picky, IDENTITY), Path(), Segment(0, 1, 0))
     batch: list[AnyRecord] = [Step(seq, 0, seq, {"a": seq, "b": seq}) for seq in range(8)]
-    courier._bring(batch)
+    courier._deliver(batch)
     assert courier.health()["skipped"] == 1 and courier.health()["last_error"] == "three"
     wanted = [(name, seq) for seq in range(8) for name in "ab" if (name, seq) != ("b", 3)]
     assert [call[:2] for call in picky.calls] == wanted

@@ -13,14 +13,14 @@ import pytest
 import chiplog
 from chiplog.core import records
 from chiplog.core.records import AnyRecord
-from chiplog.sinks.delivery import courier
+from chiplog.sinks.delivery import courier, retries
 from tests.support.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(courier, "POLL", 0.01)
-    monkeypatch.setattr(courier, "BACK_OFF", (0.01, 0.05))
+    monkeypatch.setattr(retries, "BACK_OFF", (0.01, 0.05))
     monkeypatch.setattr(courier, "SAVE", 0.0)
 
 

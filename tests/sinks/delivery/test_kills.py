@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import chiplog
-from chiplog.sinks.delivery.cursor import enrol, enrolled
+from chiplog.store.journal.cursors import enrol, enrolled
 from tests.faults.harness import PATIENCE, count, trainer
 from tests.sinks.conftest import Boat
 from tests.sinks.mlflow.server import Server

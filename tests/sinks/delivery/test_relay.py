@@ -16,8 +16,7 @@ import chiplog
 from chiplog.cli import main
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, UnknownSink
-from chiplog.sinks.delivery.cursor import enrol
-from chiplog.store.journal.cursors import cursors
+from chiplog.store.journal.cursors import cursors, enrol
 from tests.faults.harness import trainer
 from tests.support.waiting import wait_for
 
@@ -205,8 +204,8 @@ def test_a_relay_that_dies_is_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever kills it, the run's end is delivered."""
-    monkeypatch.setattr("chiplog.sinks.delivery.relay.REVIVE", 0.0)
-    monkeypatch.setattr("chiplog.sinks.delivery.relay.TEND", 0.2)
+    monkeypatch.setattr("chiplog.sinks.delivery.relay.RESTART", 0.0)
+    monkeypatch.setattr("chiplog.sinks.delivery.relay.CHECK", 0.2)
     run = begin(tmp_path, boat)
     log(run, 0, 20)
     wait_for(lambda: len(boat.cargo) == 20, 20)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import struct
-import zlib
 
 import pytest
 from tensorboard.compat.proto.event_pb2 import Event
@@ -12,7 +10,6 @@ from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
 from chiplog.core.values.media import png
 from chiplog.sinks.tensorboard import events as tfevents
-from chiplog.sinks.tensorboard.crc32c import crc32c, moved, update
 
 
 def events(data: bytes) -> list[Event]:
@@ -26,25 +23,6 @@ def events(data: bytes) -> list[Event]:
         found.append(Event.FromString(body))
         data = data[4:]
     return found
-
-
-def test_the_crc_is_that_of_castagnoli() -> None:
-    """By the value that everybody agrees on, and not that of zlib."""
-    assert crc32c(b"123456789") == 0xE3069283
-    assert crc32c(b"") == 0
-    assert crc32c(b"123456789") != zlib.crc32(b"123456789")
-
-
-def test_a_crc_can_be_moved_over_bytes_that_are_known() -> None:
-    """What `moved` says is what reading the bytes would have said."""
-    chance = random.Random(4)
-    for _ in range(50):
-        before, known = chance.getrandbits(32), chance.randbytes(chance.randrange(1, 60))
-        tables = moved(len(known))
-        jumped = update(0, known)
-        for at, table in enumerate(tables):
-            jumped ^= table[before >> 8 * at & 255]
-        assert jumped == update(before, known)
 
 
 @pytest.mark.parametrize("step", [0, 1, 127, 128, 300, 2**40, 2**63 - 1, -1])

@@ -229,7 +229,7 @@ def test_a_file_that_somebody_cut_begins_anew(tmp_path: Path, capfd: pytest.Capt
     again = begin(tmp_path)
     again.log({"loss": 2.0}, step=2)
     again.finish()
-    assert "was changed by somebody else" in capfd.readouterr().err
+    assert "was changed by another program" in capfd.readouterr().err
     assert points(path.parent, "loss") == [(2, 2.0)]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.sinks.delivery.courier import BACK_OFF
+from chiplog.sinks.delivery.retries import BACK_OFF
 from tests.faults.harness import FULL
 from tests.sinks.wandb.server import Remote, Server
 from tests.sinks.wandb.test_sink import PRELUDE, QUICK, environ, kill_relay, offline_rows, relay_pids, server, sync

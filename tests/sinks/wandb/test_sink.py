@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import inspect
 import json
 import os
 import signal
@@ -21,10 +20,7 @@ import pytest
 
 import chiplog
 from chiplog.core import records
-from chiplog.core.identity import Identity
-from chiplog.sinks import registry
-from chiplog.sinks.delivery.cursor import enrol
-from chiplog.sinks.shared import project_name
+from chiplog.store.journal.cursors import enrol
 from tests.faults.harness import count, trainer
 from tests.sinks.wandb.server import Remote, Server
 from tests.support.waiting import wait_for
@@ -207,7 +203,7 @@ def test_offline_is_a_file_that_the_sdk_can_read(server: Server) -> None:
     assert cursor()["state"]["where"] == "offline" and cursor()["state"]["rows"] == len(rows)
     done = sync(environ(server))
     assert done.returncode == 0, done.stderr
-    assert "begins with the first record again" in done.stderr
+    assert "starts from the first record again" in done.stderr
     check_everything(server.runs["run"])
     assert len(server.runs["run"].rows) == len(rows)
 
@@ -245,7 +241,7 @@ def test_a_long_history_is_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> No
     with chiplog.init("tiny-lm", id="run", dir="runs", sinks="none") as run:
         for step in range(35):
             run.log({"loss": step / 7}, step=step)
-    table = wandb_rows.history(run.dir)
+    table = wandb_rows.history_table(run.dir)
     assert [row[0] for row in table.data] == [0, 4, 8, 12, 16, 20, 24, 28, 32]
 
 
@@ -485,7 +481,7 @@ def test_a_place_of_wandb_follows_the_umask() -> None:
 
 def test_variables_go_before_our_settings() -> None:
     """And the option `settings` before both."""
-    ours = import_module("chiplog.sinks.wandb.sink")._ours
+    ours = import_module("chiplog.sinks.wandb.options").default_settings
     assert ours({})["init_timeout"] == 60.0 and ours({})["x_file_stream_transmit_interval"] == 2.0
     left = ours({"WANDB_INIT_TIMEOUT": "7", "WANDB__FILE_STREAM_TRANSMIT_INTERVAL": "9"})
     assert not {"init_timeout", "x_file_stream_transmit_interval"} & left.keys()
@@ -499,31 +495,9 @@ def test_disabled_is_disabled(server: Server, world: dict[str, str]) -> None:
     assert not Path("runs/tiny-lm/run/files/wandb").exists()
 
 
-@pytest.mark.parametrize(
-    ("project", "variables", "expected"),
-    [
-        ("tiny-lm", {}, "tiny-lm"),
-        ("tiny-lm", {"WB_PROJECT": "a", "WANDB_PROJECT": "b", "WB_PROJECT_NAME": "c"}, "a"),
-        ("default", {"WANDB_PROJECT": "b", "WB_PROJECT_NAME": "c"}, "b"),
-        ("default", {"WB_PROJECT_NAME": "c"}, "c"),
-        ("default", {}, "llm.train"),
-    ],
-)
-def test_the_project_has_a_name(tmp_path: Path, project: str, variables: dict[str, str], expected: str) -> None:
-    """Variables first, then what the run was called, then the script."""
-    identity = Identity(project, "run", tmp_path, "run", "", script="/home/me/llm/train.py")
-    assert project_name.project(identity, variables) == expected
-
-
-def test_the_registry_knows_the_options() -> None:
-    """Without importing the package; so the two must agree."""
-    found = inspect.signature(registry._opener("wandb")).parameters
-    assert registry.SERVICES["wandb"].options == tuple(found)[2:]
-
-
 def test_a_picture_that_is_none_holds_nothing_up(tmp_path: Path) -> None:
     """What Pillow cannot read, a drawing or a broken file, is shown as a page: as an error it would be tried for ever."""
-    shown = import_module("chiplog.sinks.wandb.rows").picture
+    shown = import_module("chiplog.sinks.wandb.rows").image
     for name, media, data in (
         ("a.svg", "image/svg+xml", b"<svg/>"),
         ("b.png", "image/png", b"\x89PNG\r\n\x1a\nbroken"),
@@ -541,7 +515,7 @@ def offline_rows(run: Path = Path("runs/tiny-lm/run")) -> list[dict[str, Any]]:
     code = """
     import json, sys
     from pathlib import Path
-    from chiplog.sinks.wandb.server_rows import OfflineLog
+    from chiplog.sinks.wandb.offline_log import OfflineLog
     for path in sorted(Path(sys.argv[1]).glob("files/wandb/offline-run-*/run-*.wandb")):
         for record in OfflineLog(path).read():
             if record.WhichOneof("record_type") == "history":

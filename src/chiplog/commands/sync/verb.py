@@ -13,7 +13,7 @@ from chiplog.commands.sync.progress import SyncProgress
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
-from chiplog.sinks.delivery.cursor import enrol, enrolled
+from chiplog.store.journal.cursors import enrol, enrolled
 from chiplog.sinks.delivery.sync import Sync
 from chiplog.store import layout
 from chiplog.store.runs import find, state

@@ -292,7 +292,7 @@ def _wandb(options: MetricsLoggerOptions, environ: Mapping[str, str]) -> dict[st
 
 def _known(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of `wandb.init` that the sink has, as plain data; the others are named once."""
-    known = registry.SERVICES["wandb"].options
+    known = registry.service_options("wandb")
     if foreign := [key for key in given if key not in (*known, *OWN)]:
         messages.once(
             f"tunix wandb {foreign}",

@@ -1,9 +1,9 @@
-"""Calls of somebody else's code, made in order, each once: one that fails for good is told from a backend that is down.
+"""Calls to a user's backend, each made once and in order, so that one bad call is told from a backend that is down.
 
-A call that raises is tried again, briefly. If it still fails, others behind it are tried: when one of them succeeds,
-the backend works, and the first call, having failed once more, is skipped and counted. When none succeeds the backend
-is down: nothing is skipped, and all of it is tried again later. That a backend takes numbers, only numbers can show: a
-method that does nothing succeeds in an outage too (docs/decisions/0027-one-bad-call-or-an-outage.md).
+A call that raises is retried briefly. If it still fails, later ones are tried: if one of them succeeds, the backend
+works, and the first call, if it fails once more, is skipped and counted. If none succeeds, the backend is down: nothing
+is skipped, and everything is retried later. Only calls with numbers can show that a backend accepts numbers: a method
+that does nothing succeeds in an outage too (docs/decisions/0027-one-bad-call-or-an-outage.md).
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from typing import NamedTuple
 from chiplog.core.errors import Rejected, SinkLost
 from chiplog.core.values.text import words
 
-PAUSES = (0.05, 0.2)  # s before a call that has failed is tried again
-PROBES = (4, 1024)  # calls behind the first that are tried when it fails: at first, and at most
-PROBING = 1.0  # s after which no further one is tried
+PAUSES = (0.05, 0.2)  # s before a failed call is retried
+PROBES = (4, 1024)  # later calls that are tried when the first fails: initially, and at most
+PROBING = 1.0  # s after which no more are tried
 ABOUT_VALUES = (ValueError, TypeError, ArithmeticError, AssertionError, LookupError, AttributeError)
 
 
 class Call(NamedTuple):
-    """One call that is to be made."""
+    """One call to be made."""
 
     make: Callable[[], object]
-    numbers: bool = True  # brings points, and not a config, a table or a file
+    numbers: bool = True  # whether it has points, not a config, a table or a file
 
 
 class Calls:
-    """A queue of calls. `skipped` counts those that were given up, and `why` says what the last of them raised."""
+    """A queue of calls. `skipped` counts those that were given up, and `why` is what the last of them raised."""
 
     def __init__(self) -> None:
         self._queue: deque[Call] = deque()
-        self._down = False  # none of them succeeded the last time
+        self._down = False  # no call succeeded the last time
         self._probes = PROBES[0]
-        self._known: set[type[BaseException]] = set()  # what bad values have raised
+        self._value_errors: set[type[BaseException]] = set()  # raised by bad values
         self.made = 0
         self.skipped = 0
-        self.errors = 0  # failures that were not raised from here
+        self.errors = 0  # failures that were not raised to the caller
         self.why = ""
-        self.retried = ""  # what a call raised that was made a moment later
-        self.stopped = False  # no call is made after the one that is under way
+        self.retried = ""  # what a call raised that then succeeded
+        self.stopped = False  # no call is made after the current one
 
     def add(self, calls: Iterable[Call]) -> None:
         self._queue.extend(calls)
@@ -51,8 +51,8 @@ class Calls:
         return len(self._queue)
 
     def make(self) -> None:
-        """Make all calls; raises when the backend is down, and goes on with the same the next time. What is left when
-        it was `stopped` stays in the queue."""
+        """Make all calls; raises if the backend is down, and continues with the same call the next time. What is left
+        when it is `stopped` stays in the queue."""
         while self._queue and not self.stopped:
             error = self._try_first()
             if error is None:
@@ -63,14 +63,14 @@ class Calls:
             self._judge(ahead)
 
     def make_last(self, until: float) -> bool:
-        """Try each call once, and skip those that fail, until that time of the monotonic clock; whether it did all."""
+        """Try each call once, skipping those that fail, until that monotonic time; whether all were tried."""
         while self._queue and time.monotonic() < until:
             if (error := self._try(0)) is not None:
                 self._skip(0, error)
         return not self._queue
 
     def _try_first(self) -> BaseException | None:
-        """Make the first call, with a few tries: only one where the backend was down, or the error is known."""
+        """Make the first call, with a few retries unless the backend was down or the error is a known one."""
         error = self._try(0)
         for pause in () if self._down else PAUSES:
             if error is None or self._is_about_value(error):
@@ -83,11 +83,11 @@ class Calls:
         return error
 
     def _find_good(self) -> int:
-        """Make one of the calls behind the first; how many stood before it, or 0 when none could be made. In an outage
-        more of them are tried every time: the first may stand at the head of many that are as bad."""
-        began, made = time.monotonic(), self.made
+        """Make one of the later calls; how many were before it, or 0 if none could be made. In an outage more are
+        tried every time, since many bad calls may be in a row."""
+        started, made = time.monotonic(), self.made
         at, left, points = 1, self._probes, self._queue[0].numbers
-        while left and at < len(self._queue) and time.monotonic() - began < PROBING:
+        while left and at < len(self._queue) and time.monotonic() - started < PROBING:
             if points and not self._queue[at].numbers:
                 at += 1
                 continue
@@ -100,8 +100,8 @@ class Calls:
         return 0
 
     def _judge(self, ahead: int) -> None:
-        """Try those again that failed before one succeeded, and skip what still fails: only the first of them, unless
-        another success shows that the backend has not just gone down again."""
+        """Retry the calls that failed before one succeeded, and skip those that still fail: only the first of them,
+        unless another success shows that the backend has not just gone down again."""
         bad: list[tuple[int, BaseException]] = []
         at, points = 0, self._queue[0].numbers
         for _ in range(ahead):
@@ -117,16 +117,16 @@ class Calls:
             self._skip(place, error)
 
     def _try(self, at: int) -> BaseException | None:
-        """Make one call and take it from the queue; what it raised, if that may be different the next time."""
+        """Make one call and remove it from the queue; returns what it raised, if a retry may succeed."""
         try:
             self._queue[at].make()
         except NotImplementedError:
-            del self._queue[at]  # it does not take this kind of thing
+            del self._queue[at]  # it does not support this kind of data
         except SinkLost:
             raise
         except Rejected as error:
-            self._forget(at, error)
-        except BaseException as error:  # SystemExit too: it is the backend's affair
+            self._discard(at, error)
+        except BaseException as error:  # even SystemExit, which must not end the thread
             return error
         else:
             del self._queue[at]
@@ -136,15 +136,15 @@ class Calls:
 
     def _skip(self, at: int, error: BaseException) -> None:
         if isinstance(error, ABOUT_VALUES):
-            self._known.add(type(error))
-        self._forget(at, error)
+            self._value_errors.add(type(error))
+        self._discard(at, error)
 
-    def _forget(self, at: int, error: BaseException) -> None:
+    def _discard(self, at: int, error: BaseException) -> None:
         del self._queue[at]
         self.skipped += 1
         self.errors += 1
         self.why = str(error) if isinstance(error, Rejected) else words(error)
 
     def _is_about_value(self, error: BaseException) -> bool:
-        """Whether it is what a bad value has raised before: waiting would not help."""
-        return type(error) in self._known
+        """Whether bad values have raised it before, so that waiting would not help."""
+        return type(error) in self._value_errors

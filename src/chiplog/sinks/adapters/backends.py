@@ -1,13 +1,13 @@
-"""Backends in the shapes people already have, each made a sink.
+"""Users' backends, wrapped as sinks.
 
-What an object is, its methods say; no base class is needed:
+Their methods decide; no base class is needed:
 
-- `write(batch)` and `close()`: a sink as it is;
-- `log_scalar(event, value, **kwargs)` and `close()`: a metrics logger, as metrax and Tunix have them;
-- `log(metrics, step, commit)`, `log_config(config)` and `finish()`: a tracker backend, with `TrackerBackend` as a base
-  class that has the optional methods;
+- `write(batch)` and `close()`: a sink;
+- `log_scalar(event, value, **kwargs)` and `close()`: a metrics logger of metrax or Tunix;
+- `log(metrics, step, commit)`, `log_config(config)` and `finish()`: a tracker backend; `TrackerBackend` is a base class
+  with the optional methods;
 - `write_scalars(step, scalars)` and `close()`: a metric writer of CLU;
-- anything else that can be called with one argument: a function of a batch.
+- any other callable with one argument: a function of a batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, Rejected, SinkLost
@@ -36,28 +36,29 @@ from chiplog.core.records import (
     Table,
     Text,
 )
-from chiplog.core.values.convert import double
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.text import words
 from chiplog.sinks.adapters.backend_calls import PAUSES, Call, Calls
+from chiplog.sinks.shared.clean import int64
+from chiplog.sinks.shared.rows import tabulate
 from chiplog.sinks.shared.service_metrics import outward
 
-MOST = 10_000  # values that stand for a histogram where a writer wants to bin them itself
+MOST = 10_000  # values that represent a histogram for a writer that bins them itself
 
 
 class TrackerBackend(ABC):
-    """A destination by methods, for those who have one; what it is given has been in the journal before.
+    """A destination with one method per kind of data, all of which is already in the journal.
 
-    All are called on a thread of the sink's own. One that raises is called again, with the same; if it goes on to raise
-    while others succeed, that one call is skipped and counted. One that raises NotImplementedError does not take that
-    kind of thing. `finish` is called at the end in any case.
+    All methods are called on the sink's own thread. A call that raises is retried with the same arguments; if it keeps
+    raising while others succeed, it is skipped and counted. NotImplementedError means that the kind is not supported.
+    `finish` is called at the end in any case.
     """
 
     name: str = ""
 
     @abstractmethod
     def log(self, metrics: Mapping[str, Number], step: int | float | None = None, commit: bool = True) -> None:
-        """A row of numbers. Rows come whole, so `commit`, which says that a row is complete, is always true."""
+        """A row of numbers. Rows are complete, so `commit` is always true."""
 
     @abstractmethod
     def log_config(self, config: Mapping[str, Plain]) -> None: ...
@@ -69,48 +70,47 @@ class TrackerBackend(ABC):
         """Rows that were appended to a table."""
 
     def log_image(self, key: str, image_path: str, caption: str | None = None) -> None:  # noqa: B027
-        """A picture, as a file of the run's directory."""
+        """An image, as a file in the run directory."""
 
     def log_artifacts(self, artifacts: Mapping[str, str]) -> None:  # noqa: B027
-        """Other files of the run's directory, by name."""
+        """Other files in the run directory, by name."""
 
     def watch(self, model: Any, **options: Any) -> None:  # noqa: B027
         """For the training itself to call: `run.sink("name").watch(model)`."""
 
 
-def wrap(thing: Any, identity: Identity) -> Sink:
-    """An object as a sink; fails for one that has none of the shapes."""
+def wrap(thing: object, identity: Identity) -> Sink:
+    """An object as a sink; raises if it has none of the shapes."""
     if isinstance(thing, Wrapper):
         return thing
     shape = shape_of(thing)
     if shape is Sink:
-        if hasattr(thing, "state") and hasattr(thing, "restore"):  # it is brought back before it is tried again
-            sink: Sink = thing
-            return sink
+        if hasattr(thing, "state") and hasattr(thing, "restore"):  # it is restored before a retry
+            return cast(Sink, thing)
         return Batches(thing)
     if shape is not None:
         return shape(thing, identity)  # type: ignore[no-any-return]
     if callable(thing) and not isinstance(thing, type):
         return Function(thing)
     raise BadSetting(
-        f"{thing!r:.200} is no sink: a sink is a name (sinks='console,csv'), an object with write(batch) and close(), "
-        "with log_scalar(event, value) and close(), with log(metrics, step, commit), log_config(config) and finish(), "
-        "or a function of a batch; or a class or a function without arguments that makes one"
+        f"{thing!r:.200} is not a sink: a sink is a name (sinks='console,csv'), an object with write(batch) and "
+        "close(), with log_scalar(event, value) and close(), with log(metrics, step, commit), log_config(config) and "
+        "finish(), or a function of a batch; or a class or a function without arguments that makes one"
     )
 
 
 class Wrapper:
-    """What somebody else has made, as a sink: calls that are made once, and skipped when they can never be made."""
+    """A user's backend as a sink: each call is made once, or skipped if it can never succeed."""
 
     def __init__(self, native: Any) -> None:
         self.native = native
         self.calls = Calls()
-        self._batch: Sequence[AnyRecord] = ()  # the one in work, which may have grown when it comes again
-        self._taken = 0
+        self._batch: Sequence[AnyRecord] = ()  # the current one, which may have grown on a retry
+        self._planned = 0
         self._closed = False
 
     def plan(self, records: Sequence[AnyRecord]) -> Iterator[Call]:
-        """What is to be called for records."""
+        """The calls for records."""
         raise NotImplementedError
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
@@ -121,30 +121,30 @@ class Wrapper:
             self.idle()
 
     def write_last(self, batch: Sequence[AnyRecord], until: float) -> bool:
-        """As `write` when the run has ended and all tries have failed: each call once, in the time that is left."""
+        """Like `write`, once the run has ended and all retries have failed: try each call once, until that time."""
         self.calls.add(self.plan(self._new(batch)))
         return self.calls.make_last(until)
 
     def left(self, batch: Sequence[AnyRecord]) -> int:
-        """How many calls have not been made: those that are planned, and those for further records of the batch."""
+        """How many calls have not been made: those planned, and those for further records of the batch."""
         self.calls.add(self.plan(self._new(batch)))
         return len(self.calls)
 
     def _new(self, batch: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
         """The records of a batch for which no calls have been planned."""
         if batch is not self._batch:
-            self._batch, self._taken = batch, 0
-        records, self._taken = batch[self._taken :], len(batch)
+            self._batch, self._planned = batch, 0
+        records, self._planned = batch[self._planned :], len(batch)
         return records
 
     def idle(self) -> None:
-        """Nothing new has come for a moment."""
+        """Nothing new has arrived for a moment."""
 
     def end(self) -> None:
         self.native.close()
 
     def close(self) -> None:
-        """Ends it once; a backend that failed while it ended is not ended again."""
+        """End the backend once, even if that fails."""
         if self._closed:
             raise SinkLost("it did not close")
         self._closed = True
@@ -155,7 +155,7 @@ class Wrapper:
 
 
 class Batches(Wrapper):
-    """An object with `write` as a sink: one record at a time when it does not take all of them."""
+    """An object with `write` as a sink: gets one record at a time if it does not accept a whole batch."""
 
     def __init__(self, native: Any) -> None:
         super().__init__(native)
@@ -165,14 +165,14 @@ class Batches(Wrapper):
         return (Call(partial(self._write, [record])) for record in records)
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
-        if not batch or self.calls or not self._give(batch):
+        if not batch or self.calls or not self._write_all(batch):
             super().write(batch)
 
     def idle(self) -> None:
         self._write([])
 
-    def _give(self, batch: Sequence[AnyRecord]) -> bool:
-        """All at once; whether that was possible."""
+    def _write_all(self, batch: Sequence[AnyRecord]) -> bool:
+        """Write a batch at once; whether that was possible."""
         why = ""
         for pause in (0.0, *PAUSES):
             time.sleep(pause)
@@ -182,7 +182,7 @@ class Batches(Wrapper):
                 raise
             except Rejected:
                 return False
-            except BaseException as error:  # SystemExit too: it is the backend's affair
+            except BaseException as error:  # even SystemExit, which must not end the thread
                 self.calls.errors += 1
                 why = words(error)
             else:
@@ -192,7 +192,7 @@ class Batches(Wrapper):
 
 
 class Function(Batches):
-    """A function as a sink: called with every batch that is not empty."""
+    """A function as a sink, called with every batch that is not empty."""
 
     def idle(self) -> None:
         pass
@@ -210,7 +210,7 @@ class Methods(Wrapper):
         self._step: int | float | None = None  # the newest
 
     def calls_for(self, record: Known) -> Iterator[Call]:
-        """What is to be called for a record."""
+        """The calls for a record."""
         raise NotImplementedError
 
     def plan(self, records: Sequence[AnyRecord]) -> Iterator[Call]:
@@ -221,8 +221,8 @@ class Methods(Wrapper):
                 yield from self.calls_for(record)
 
     def _at(self, record: Known) -> int | float | None:
-        """The step of a record; where it has none, the newest."""
-        step = getattr(record, "step", None)  # of spans there are many
+        """The step of a record, or the newest one if it has none."""
+        step = getattr(record, "step", None)  # spans have a list of them
         return step if isinstance(step, (int, float)) and _is_finite(step) else self._step
 
     def _path(self, record: File) -> str:
@@ -230,7 +230,7 @@ class Methods(Wrapper):
 
 
 class Scalars(Methods):
-    """One call per number: `log_scalar(name, value, step=step)`; where a backend `takes_arrays`, one per matrix too."""
+    """One call per number, `log_scalar(name, value, step=step)`; if a backend `takes_arrays`, one per matrix too."""
 
     def calls_for(self, record: Known) -> Iterator[Call]:
         step = self._at(record)
@@ -244,16 +244,14 @@ class Scalars(Methods):
 
 
 class TrackerAdapter(Methods):
-    """One call a row, and one for a config, a table, a picture or another file."""
+    """One call per row, and one for a config, a table, an image or another file."""
 
     def calls_for(self, record: Known) -> Iterator[Call]:
         backend = self.native
         if isinstance(record, Event) and record.name == "config":
             yield Call(partial(backend.log_config, record.data), numbers=False)
         elif isinstance(record, Table) and hasattr(backend, "log_table"):
-            columns = list(dict.fromkeys(column for row in record.rows for column in row))
-            data = [[row.get(one) for one in columns] for row in record.rows]
-            yield Call(partial(backend.log_table, record.name, columns, data), numbers=False)
+            yield Call(partial(backend.log_table, record.name, *tabulate(record.rows)), numbers=False)
         elif isinstance(record, File) and record.media.startswith("image/"):
             if hasattr(backend, "log_image"):
                 picture = partial(backend.log_image, record.name, self._path(record), caption=record.caption or None)
@@ -269,7 +267,7 @@ class TrackerAdapter(Methods):
 
 
 class WriterAdapter(Methods):
-    """A metric writer of CLU: scalars, texts, histograms, pictures and, once, the config."""
+    """A metric writer of CLU: scalars, texts, histograms, images and, once, the config."""
 
     _configured = False
 
@@ -286,7 +284,7 @@ class WriterAdapter(Methods):
         elif isinstance(record, Matrix) and hasattr(writer, "write_histograms"):
             yield Call(partial(writer.write_histograms, step, {record.name: _array(record)}), numbers=False)
         elif isinstance(record, File) and record.media.startswith("image/"):
-            yield Call(partial(self._picture, record, step), numbers=False)
+            yield Call(partial(self._write_image, record, step), numbers=False)
         elif row := _numbers(record):
             yield Call(partial(writer.write_scalars, step, row))
 
@@ -295,19 +293,18 @@ class WriterAdapter(Methods):
             flush()
 
     def _configure(self, config: Mapping[str, Plain]) -> None:
-        if not self._configured:  # a writer takes it once
+        if not self._configured:  # a writer accepts it once
             self.native.write_hparams(_flat(config))
             self._configured = True
 
-    def _picture(self, record: File, step: int | float) -> None:
+    def _write_image(self, record: File, step: int | float) -> None:
         try:
             import numpy
             from PIL import Image
         except ImportError as error:
             messages.once(
-                f"picture {id(self)}",
-                f"pictures are left out for {type(self.native).__name__}: it wants pixels, and {error.name!r} is "
-                "not installed",
+                f"image {id(self)}",
+                f"images are left out for {type(self.native).__name__}, which needs pixels: install {error.name!r}",
             )
             return
         with Image.open(self._path(record)) as image:
@@ -315,7 +312,7 @@ class WriterAdapter(Methods):
 
 
 def shape_of(thing: Any) -> Any:
-    """What an object is by its methods; None for one that is nothing of it, and for a class."""
+    """The adapter for an object, by its methods; None if it has none, and for a class."""
     if isinstance(thing, type):
         return None
     if isinstance(thing, TrackerBackend):
@@ -333,19 +330,15 @@ def shape_of(thing: Any) -> Any:
 
 def _numbers(record: Known) -> dict[str, Number]:
     """The numbers of a record; an integer of more than 64 bits as a float, or an infinity."""
-    return {name: value if _is_short(value) else double(value) for name, value in outward(record).items()}
-
-
-def _is_short(value: Number) -> bool:
-    return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
+    return {name: int64(value) for name, value in outward(record).items()}
 
 
 def _is_finite(step: int | float) -> bool:
     return step - step == 0
 
 
-def _flat(config: Mapping[str, Plain]) -> dict[str, Any]:
-    """A config with dots, and values as writers of hyperparameters take them."""
+def _flat(config: Mapping[str, Plain]) -> dict[str, bool | int | float | str]:
+    """A config with dotted names, and values that writers of hyperparameters accept."""
     return {
         name: value if isinstance(value, (bool, int, float, str)) else str(value)
         for name, value in flatten(config, ".")
@@ -354,7 +347,7 @@ def _flat(config: Mapping[str, Plain]) -> dict[str, Any]:
 
 
 def _values(record: Histogram) -> Any:
-    """Values that have about this histogram: the middles of its bins, as often as they were counted."""
+    """Values with about this histogram: the middle of each bin, as often as it was counted."""
     import numpy  # CLU has it
 
     edges = numpy.asarray([float(edge) for edge in record.edges])
@@ -365,7 +358,7 @@ def _values(record: Histogram) -> Any:
 
 def _array(record: Matrix) -> Any:
     """A matrix as an array; one of a single row as a vector."""
-    import numpy  # whoever logs arrays has it
+    import numpy  # a backend for arrays has it
 
     rows = [[float(value) for value in row] for row in record.values]
     return numpy.asarray(rows[0] if len(rows) == 1 else rows)

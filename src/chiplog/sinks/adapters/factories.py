@@ -1,55 +1,52 @@
 """Factories: classes and functions that make a backend.
 
-A factory is called on the thread that calls the backend from then on, since many clients are bound to the thread that
-made them: a connection of sqlite3, the active run of MLflow.
+A factory is called on the same thread as its backend, since many clients are bound to the thread that created them: a
+connection of sqlite3, the active run of MLflow.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 from chiplog.core import messages
 from chiplog.core.errors import SinkLost
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import Sink
-from chiplog.core.records import AnyRecord
+from chiplog.core.records import AnyRecord, Plain
 from chiplog.core.values.text import words
 from chiplog.sinks.adapters.backends import Wrapper, shape_of, wrap
 
-PATIENCE = 10.0  # s that a run waits for a factory before it begins
+PATIENCE = 10.0  # s that `init` waits for a factory
 
 
 class FactoryThread:
-    """A thread that calls a factory at once, and then does the work that it is given."""
+    """A thread that calls a factory at once, and then does other work."""
 
-    def __init__(self, factory: Callable[[], Any], name: str = "") -> None:
+    def __init__(self, factory: Callable[[], object], name: str = "") -> None:
         self.factory = name or factory_name(factory)
         self._shared = _Shared()
         self._thread = threading.Thread(
-            target=_live, args=(factory, self._shared), name=f"chiplog-{self.factory}", daemon=True
+            target=_run, args=(factory, self._shared), name=f"chiplog-{self.factory}", daemon=True
         )
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the factory has returned or raised; it is waited for so long, `PATIENCE` unless given."""
+        """Wait for the factory, `PATIENCE` seconds by default; whether it has returned or raised."""
         return self._shared.made.wait(PATIENCE if timeout is None else timeout)
 
     def product(self) -> Any:
-        """What the factory has made; raises what it raised."""
+        """The result of the factory; raises what it raised."""
         if self._shared.error is not None:
             raise self._shared.error
         return self._shared.product
 
     def start(self, work: Callable[[], None]) -> None:
-        """Have the thread do this when the factory has returned."""
+        """Do this on the thread, once the factory has returned."""
         self._shared.work = work
         self._shared.go.set()
 
@@ -57,23 +54,23 @@ class FactoryThread:
         self._thread.join(timeout)
 
     def __del__(self) -> None:
-        self._shared.go.set()  # nobody has work for it any more
+        self._shared.go.set()  # let the thread end
 
 
 class _Shared:
-    """What a thread and its owner both see; the thread must not keep its owner alive."""
+    """State shared by a thread and its owner, which the thread must not keep alive."""
 
     def __init__(self) -> None:
         self.made, self.go = threading.Event(), threading.Event()
-        self.product: Any = None
+        self.product: object = None
         self.error: BaseException | None = None
         self.work: Callable[[], None] | None = None
 
 
-def _live(factory: Callable[[], Any], shared: _Shared) -> None:
+def _run(factory: Callable[[], object], shared: _Shared) -> None:
     try:
         shared.product = factory()
-    except BaseException as error:  # SystemExit too: it is the backend's affair
+    except BaseException as error:  # even SystemExit, which must not end the thread
         shared.error = error
     shared.made.set()
     shared.go.wait()
@@ -82,7 +79,7 @@ def _live(factory: Callable[[], Any], shared: _Shared) -> None:
 
 
 class MadeSink:
-    """The sink that a factory makes on its thread; `opened` is true when it is there."""
+    """The sink that a factory makes on its thread; `opened` is true once it exists."""
 
     def __init__(self, thread: FactoryThread, identity: Identity) -> None:
         self.thread, self._identity = thread, identity
@@ -90,8 +87,8 @@ class MadeSink:
         self._lock = threading.Lock()
         if not thread.wait():
             messages.say(
-                f"the backend factory {thread.factory} has not returned within {PATIENCE:g} s; the run begins, and the "
-                "backend gets everything when it is there"
+                f"the backend factory {thread.factory} has not returned within {PATIENCE:g} s; the run starts, and the "
+                "backend gets everything once it exists"
             )
 
     @property
@@ -100,7 +97,7 @@ class MadeSink:
 
     @property
     def sink(self) -> Sink:
-        """The sink itself; where the factory raised, one that says so."""
+        """The sink itself; if the factory raised, one that reports it."""
         with self._lock:
             if self._sink is None:
                 self._sink = self._wrapped()
@@ -124,7 +121,7 @@ class MadeSink:
 
 
 class Unopened:
-    """In the place of a sink that could not be made: it says so, and is not tried again."""
+    """Replaces a sink that could not be made: reports the reason, and is not retried."""
 
     def __init__(self, error: BaseException, what: str = "it could not be opened: ") -> None:
         self.error, self._what = error, what
@@ -136,10 +133,10 @@ class Unopened:
         self.write([])
 
 
-def is_factory(thing: Any) -> bool:
-    """Whether a thing makes a backend, rather than being one: a class, or what is called without arguments.
+def is_factory(thing: object) -> TypeGuard[Callable[..., object]]:
+    """Whether an object makes a backend, rather than being one: a class, or a callable without required arguments.
 
-    A function that must be given something, or takes any number of things, is a function of a batch.
+    A function with a required argument, or with `*args`, is a function of a batch.
     """
     if isinstance(thing, type):
         return True
@@ -147,15 +144,15 @@ def is_factory(thing: Any) -> bool:
         return False
     try:
         parameters = inspect.signature(thing).parameters.values()
-    except (ValueError, TypeError):  # some that are written in C do not say
+    except (ValueError, TypeError):  # some functions in C have none
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = [one for one in parameters if one.kind in kinds and one.default is one.empty]
     return not needed and not any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
 
 
-def factory_name(factory: Any) -> str:
-    """What a person calls a factory by; a lambda is known by its line."""
+def factory_name(factory: object) -> str:
+    """The name of a factory; a lambda is identified by its line."""
     if isinstance(factory, functools.partial):
         return factory_name(factory.func)
     name = str(getattr(factory, "__qualname__", type(factory).__qualname__)).rpartition("<locals>.")[2]
@@ -165,10 +162,9 @@ def factory_name(factory: Any) -> str:
     return name
 
 
-def make(factory: Callable[..., Any], identity: Identity, options: Mapping[str, Any] | None = None) -> Sink:
-    """The sink that a factory makes, once, on a thread of its own. The factory is given the options, and what it has
-    parameters for of the run it is for: `project_name`, `config`, `outdir`, `rank`."""
-    given = dict(options or {})
+def make(factory: Callable[..., object], identity: Identity, options: Mapping[str, Plain] | None = None) -> Sink:
+    """The sink that a factory makes, once, on a thread of its own. The factory gets the options, and those of
+    `project_name`, `config`, `outdir` and `rank` for which it has parameters."""
     facts = {
         "project_name": identity.project,
         "config": dict(identity.config),
@@ -181,25 +177,23 @@ def make(factory: Callable[..., Any], identity: Identity, options: Mapping[str, 
         parameters = ()  # type: ignore[assignment]
     named = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    arguments = {key: fact for key, fact in facts.items() if takes_all or key in named} | given
+    arguments = {key: fact for key, fact in facts.items() if takes_all or key in named} | dict(options or {})
     return MadeSink(FactoryThread(lambda: factory(**arguments), factory_name(factory)), identity)
 
 
-def opened(make: Callable[[], Any], identity: Identity) -> Sink:
-    """The sink that foreign code makes here; if it fails, one that says why, so that the run and its other sinks
-    go on."""
-    with _interrupts() as interrupted:
-        try:
-            thing = make()
-            return thing if isinstance(thing, MadeSink) else wrap(thing, identity)
-        except BaseException as error:  # SystemExit too: it is the backend's affair, unlike a person's Ctrl-C
-            if interrupted():
-                raise
-            return Unopened(error)
+def opened(make: Callable[[], object], identity: Identity) -> Sink:
+    """The sink that foreign code makes on this thread; if it fails, one that reports why."""
+    try:
+        thing = make()
+        return thing if isinstance(thing, MadeSink) else wrap(thing, identity)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # even SystemExit, which must not end the training
+        return Unopened(error)
 
 
 def native(sink: Sink) -> Any:
-    """The object that was given or made, without what was put around it; one that is being made is waited for."""
+    """The object inside a wrapper; one that is being made is waited for."""
     if isinstance(sink, MadeSink) and sink.thread.wait():
         return native(sink.sink)
     return sink.native if isinstance(sink, Wrapper) else sink
@@ -222,25 +216,3 @@ class Natives(Mapping[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._sinks
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether a person has pressed Ctrl-C meanwhile: a KeyboardInterrupt may as well be a backend's own."""
-    before = signal.getsignal(signal.SIGINT)
-    came = False
-
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
-        if callable(before):
-            before(number, frame)
-
-    ours = callable(before) and threading.current_thread() is threading.main_thread()
-    if ours:
-        signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: came
-    finally:
-        if ours and signal.getsignal(signal.SIGINT) is note:
-            signal.signal(signal.SIGINT, before)

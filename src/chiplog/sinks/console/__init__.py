@@ -1,1 +1,1 @@
-"""The console: one line per step for the person who watches."""
+"""The console: one line per step for the person who is watching."""

@@ -1,17 +1,18 @@
 """Layouts: what a line on the console shows of a row, as data.
 
-A column takes the first of its names that the row has. Names that begin with `@` are facts that the console works out:
+A column shows the first of its names that the row has. Names that start with `@` are facts that the console computes:
 `@step`, `@share` (percent), `@trend` (-1 falling, 1 rising), `@spike`, `@step_time_sec`, `@tokens_per_sec`, `@eta` (s),
-`@hidden` (steps not shown), `@phase` (as an event `phase` says it), and `@gap` of an eval.
+`@hidden` (steps not shown), `@phase` (from an event `phase`), and `@gap` of an eval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from chiplog.core import display, messages
 from chiplog.core.display import columns, compact, cut, paint
+from chiplog.core.records import Plain
 from chiplog.metrics.catalog import GRADIENT_NORM, LEARNING_RATE, LOSS, STEP_TIME, TOKENS, TOKENS_PER_SEC
 
 Cell: TypeAlias = int | float | bool | str
@@ -19,14 +20,14 @@ Cells: TypeAlias = Mapping[str, Cell]
 Form: TypeAlias = str | Callable[[Cell, Cells], str]  # a format string, or a function of the value and its row
 Rest: TypeAlias = Callable[[str, Cell, Cells], str | None]  # a name, its value and its row; None is not shown
 
-Block: TypeAlias = Callable[[Mapping[str, Any], int | float | None], Iterable[str]]  # an event's data, and its step
+Block: TypeAlias = Callable[[Mapping[str, Plain], int | float | None], Iterable[str]]  # an event's data, and its step
 
 LONGEST_NAME = 40  # characters
 MOST_PLANS = 256
 
 
 class Mark(NamedTuple):
-    """One sign that stands where `{}` is in the text before a column."""
+    """A sign that replaces `{}` in the text before a column."""
 
     fact: str
     signs: Mapping[Cell, str]
@@ -46,34 +47,34 @@ class LayoutColumn(NamedTuple):
     join: str = " "  # between the label and the value
     mark: Mark | None = None
     style: str = ""  # the numbers of an SGR escape
-    rank: int = 0  # where not all fit, the highest goes first
+    rank: int = 0  # if not all fit, the highest is left out first
 
 
 class Layout(NamedTuple):
-    """Everything a console needs to know about its lines."""
+    """Everything a console needs for its lines."""
 
     steps: tuple[LayoutColumn, ...]
     evals: tuple[LayoutColumn, ...]
-    loss: tuple[str, ...]  # what the trend and the gap are about
+    loss: tuple[str, ...]  # the metric of the trend and the gap
     norm: tuple[str, ...]  # what may spike
     tokens: tuple[str, ...]
     step_time: tuple[str, ...]
-    quiet: frozenset[str]  # names that get no place in a line
-    timing: frozenset[str]  # names that are worth no second line of a step
+    quiet: frozenset[str]  # names that are not shown
+    timing: frozenset[str]  # names that do not justify a second line for a step
     rest: Rest | None  # how names without a column are shown
     before_rest: str = " | "
-    epoch: tuple[str, ...] = ()  # whose fraction is the share; without them it is that of the whole run
-    recent: int = 10  # losses that the newest one is held against
+    epoch: tuple[str, ...] = ()  # whose fraction is the share; without them, of the whole run
+    recent: int = 10  # losses that the newest one is compared with
     warm_up: int = 1  # gradient norms before one may spike
-    no_gap: str = ""  # what stands for the gap of an eval without steps before it
+    no_gap: str = ""  # the gap of an eval without steps before it
     blocks: Mapping[str, Block] = {}  # the lines of events, by their name
-    only: bool = False  # these lines, and nothing of our own around them; a row needs a loss
+    only: bool = False  # only these lines; a row needs a loss
     alerts: bool = True
-    around_evals: tuple[str, str] = ("", "")  # escapes before and behind the line, where there is colour
+    around_evals: tuple[str, str] = ("", "")  # escapes before and after the line, with colour
 
 
 class ConsoleLine:
-    """Puts rows into columns, one line each, however narrow."""
+    """Formats rows as lines of columns, however narrow."""
 
     def __init__(self, columns: tuple[LayoutColumn, ...], layout: Layout) -> None:
         self._columns = columns
@@ -110,10 +111,10 @@ class ConsoleLine:
 
     def _plan(self, key: tuple[tuple[str, ...], tuple[str, ...]]) -> _Plan:
         names, facts = key
-        known = {*names, *facts}
+        available = {*names, *facts}
         columns: list[tuple[LayoutColumn, str]] = []
         for column in self._columns:
-            name = next((name for name in column.names if name in known), None)
+            name = next((name for name in column.names if name in available), None)
             if name is not None or not column.names:
                 columns.append((column, name or ""))
         taken = {name for _, name in columns} | self._layout.quiet
@@ -131,18 +132,18 @@ class _Plan(NamedTuple):
 
     columns: tuple[tuple[LayoutColumn, str], ...]
     rest: tuple[str, ...]
-    spare: tuple[int, ...]  # places of the columns that may go, in that order
-    room: int  # for the count of what does not fit
+    spare: tuple[int, ...]  # columns that may be left out, in that order
+    room: int  # for the number of values that do not fit
 
 
 def _column(column: LayoutColumn, name: str, row: Cells, facts: Cells, colour: bool) -> tuple[str, str]:
-    """A column as plain text, and as it is painted."""
+    """A column as plain text, and with colour."""
     label, _, form, wide, align, unit, before, join, mark, style, _ = column
     if name:
         value = facts[name] if name in facts else row[name]
         try:
             text = _clean(form.format(value) if isinstance(form, str) else form(value, row))
-        except (ValueError, TypeError, OverflowError):  # a text where a number was meant, or an int beyond all floats
+        except (ValueError, TypeError, OverflowError):  # text instead of a number, or an integer beyond all floats
             text = compact(value)
         text = text.rjust(wide) if align == ">" else text.ljust(wide)
         text = f"{label}{join}{text}{unit}" if label else text + unit
@@ -165,7 +166,7 @@ NOTHING: Cells = {}
 
 
 def of_value(words: Callable[[Cell], str]) -> Callable[..., str]:
-    """A form that looks at the value alone."""
+    """A form that uses the value alone."""
     return lambda value, row=NOTHING: words(value)  # noqa: ARG005
 
 
@@ -183,7 +184,7 @@ def name_and_value(name: str, value: Cell, row: Cells = NOTHING) -> str:  # noqa
 # -- ours --------------------------------------------------------------------------------------------------------------
 
 SPEED = (*TOKENS_PER_SEC, "@tokens_per_sec")
-# What the meter of steps adds, and nobody needs on every line.
+# Added by the step meter, and not needed on every line.
 MEASURED = tuple(
     f"train/{name}" for name in ("data_time_sec", "data_wait", "steps_per_sec", "samples_per_sec", "eta_sec")
 )

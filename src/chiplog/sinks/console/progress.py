@@ -1,4 +1,4 @@
-"""The course of a run: what the rows so far say about the newest one."""
+"""The progress of a run: facts about the newest row, computed from all rows so far."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from chiplog.core.records import Plain
 from chiplog.sinks.console.layout import Cell, Cells, Layout
 from chiplog.sinks.shared.rows import Row
 
-TOTALS = ("total_steps", "max_steps", "num_steps", "steps", "max_iters")  # what configs call it
-PAST = 100  # gradient norms that make the mean
+TOTALS = ("total_steps", "max_steps", "num_steps", "steps", "max_iters")  # names in configs
+PAST = 100  # gradient norms in the mean
 SPIKE = 5.0  # times that mean
-PACE = 64  # rows over which the speed is taken
+PACE = 64  # rows over which the speed is measured
 
 
 class Progress:
-    """Trend, spikes, speed, share, time left and gap, worked out row by row."""
+    """Trend, spikes, speed, share, time left and gap, computed row by row."""
 
     def __init__(self, layout: Layout, config: Mapping[str, Plain]) -> None:
         self.total: int | float | None = None
@@ -32,30 +32,30 @@ class Progress:
         self._norms: deque[float] = deque(maxlen=PAST)
         self._marks: deque[tuple[int | float, int]] = deque(maxlen=PACE)
         self._trained = (0.0, 0)  # sum and count of the losses since the last eval
-        self._budget: tuple[float, int] | None = None  # tokens to train with, and since when
+        self._budget: tuple[float, int] | None = None  # tokens to train on, and since when
         self._spent = 0.0
         self._phase = ""
         self.configure(config)
 
     def configure(self, config: Mapping[str, Plain]) -> None:
-        """Take the number of steps from a config, unless it was planned."""
+        """Set the number of steps from a config, unless it was planned."""
         if not self._planned:
-            found = (config[name] for name in TOTALS if _is_total(config.get(name)))
-            self.total = next(found, self.total)
+            totals = (config[name] for name in TOTALS if _is_total(config.get(name)))
+            self.total = next(totals, self.total)
 
     def plan(self, data: Mapping[str, Plain], time: int = 0) -> None:
-        """Take how many steps, or tokens, there will be."""
+        """Set how many steps or tokens there will be."""
         if _is_total(data.get("steps")):
             self.total, self._planned = data["steps"], True
         if _is_total(data.get("tokens")):
             self._budget, self._spent = (data["tokens"], time), 0.0
 
     def enter(self, data: Mapping[str, Plain]) -> None:
-        """Another phase of training; an empty one is none."""
+        """Start another phase of training; an empty name ends it."""
         self._phase = str(data.get("phase") or "")
 
     def restart(self) -> None:
-        """Another attempt: its speed has nothing to do with the time before."""
+        """Start another attempt: the time between attempts does not count."""
         self._marks.clear()
         self._last = self._highest = None
 
@@ -92,7 +92,7 @@ class Progress:
         return {"@gap": loss - total / count}
 
     def _count(self, step: int | float | None) -> None:
-        """Count the steps up to this one, also those that had no row; a row of an older step does not count."""
+        """Count the steps up to this one, including those without a row; a row of an older step does not count."""
         highest = self._highest
         if step is None or highest is None or not step <= highest:  # NaN too
             whole = isinstance(step, int) and isinstance(highest, int)
@@ -101,7 +101,7 @@ class Progress:
         self._from_zero = self._from_zero or step == 0
 
     def _took(self, row: Row, facts: dict[str, Cell]) -> float | None:
-        """Seconds a step takes, as logged or by the clock; with it the tokens in a second."""
+        """Seconds per step, as logged or by the clock; also adds tokens per second."""
         step, time, metrics = row
         last = self._last
         if last is None or last[0] != step:  # from the first row of a step to the first of the next
@@ -112,7 +112,7 @@ class Progress:
             ahead = step - last[0]
         if took is None and ahead > 0:
             took = facts["@step_time_sec"] = (time - last[1]) / 1e9 / ahead  # type: ignore[index]
-            if ahead != 1:  # the tokens of one step, or of all since the last row? nobody knows
+            if ahead != 1:  # unclear: the tokens of one step, or of all since the last row
                 return took
         tokens = _pick(metrics, self._layout.tokens)
         if tokens is not None and took is not None and took > 0:
@@ -128,24 +128,24 @@ class Progress:
             marks.clear()
         if not marks or step != marks[-1][0]:
             marks.append((step, self._last[1]))
-        (first, began), (newest, now) = marks[0], marks[-1]
-        if newest > first and now > began:
-            took = (now - began) / 1e9 / (newest - first)
+        (first, start), (newest, now) = marks[0], marks[-1]
+        if newest > first and now > start:
+            took = (now - start) / 1e9 / (newest - first)
         if took is not None and done < self.total:
             facts["@eta"] = took * (self.total - done)
 
     def _count_tokens(self, row: Row, facts: dict[str, Cell]) -> None:
-        """The time left by the tokens that are left, at the speed since the plan was made."""
+        """The time left, from the tokens left at the speed since the plan was made."""
         assert self._budget is not None
-        total, began = self._budget
+        total, since = self._budget
         tokens = _pick(row.metrics, self._layout.tokens)
         if tokens is not None and isfinite(tokens):
             self._spent += tokens
-        if self._spent > 0 and row.time > began:
-            facts["@eta"] = max(0.0, total - self._spent) * (row.time - began) / 1e9 / self._spent
+        if self._spent > 0 and row.time > since:
+            facts["@eta"] = max(0.0, total - self._spent) * (row.time - since) / 1e9 / self._spent
 
     def _trend(self, loss: float) -> int:
-        """Whether a loss is below or above the mean of the last ones."""
+        """Whether a loss is below (-1) or above (1) the mean of the recent ones."""
         if not isfinite(loss):
             return 0
         total, count = self._trained
@@ -156,7 +156,7 @@ class Progress:
         return (loss > mean) - (loss < mean)
 
     def _spike(self, norm: float) -> int:
-        """Whether a norm is far above the mean of the finite ones before it, or no number at all."""
+        """Whether a norm is far above the mean of the finite ones before it, or not finite."""
         norms = self._norms
         warm = len(norms) >= self._layout.warm_up
         mean = sum(norms) / len(norms) if norms and warm else inf
@@ -167,7 +167,7 @@ class Progress:
 
 
 def _pick(metrics: Cells, names: tuple[str, ...]) -> float | None:
-    """The first of these that is a number."""
+    """The first of these metrics that is a number."""
     for name in names:
         value = metrics.get(name)
         if value is not None and not isinstance(value, (str, bool)):

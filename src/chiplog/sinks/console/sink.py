@@ -1,4 +1,4 @@
-"""The console: one line a step for the person who watches."""
+"""The console: one line per step for the person who is watching."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from chiplog.sinks.console.layout import Cell, ConsoleLine, Layout, LayoutColumn
 from chiplog.sinks.console.progress import Progress
 from chiplog.sinks.shared.rows import Row, Rows
 
-RATE = 20.0  # step lines in a second
+RATE = 20.0  # step lines per second
 SECOND = 1_000_000_000  # ns
-WIDTH = 120  # where there is no terminal to ask
+WIDTH = 120  # without a terminal
 LONGEST = 500  # characters of an alert
 BAR = 30  # characters
 
@@ -30,11 +30,11 @@ def open_sink(identity: Identity, environ: Mapping[str, str]) -> Console:
 
 
 class Console:
-    """Writes a run to a text stream as it goes: steps, evals, alerts, and a progress bar on a terminal.
+    """Writes a live run to a text stream: steps, evals, alerts, and a progress bar on a terminal.
 
-    At most `rate` step lines a second by the run's own clock (None: all of them); how many were left out is said in
-    the next one. Colour and the bar need a terminal; `NO_COLOR` in `environ` switches colour off. A stream that does
-    not take the text is nobody's problem.
+    At most `rate` step lines per second by the run's own clock (None: all of them); the next line counts those left
+    out. Colour and the bar need a terminal; `NO_COLOR` in `environ` switches colour off. A stream that fails does not
+    affect the run.
     """
 
     def __init__(
@@ -52,20 +52,20 @@ class Console:
         self._terminal = display.is_terminal(stream, environ)
         self._colour = display.has_colour(stream, environ)
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
-        self._environ = {"COLUMNS": environ.get("COLUMNS", ""), "LINES": "1"}  # only the width is asked for
+        self._environ = {"COLUMNS": environ.get("COLUMNS", ""), "LINES": "1"}  # only the width is needed
         self._fixed_width = width
         self._place = place
-        self._course = Progress(layout, config or {})
+        self._status = Progress(layout, config or {})
         self._rows = Rows(joined=not layout.only)
         self._layout, self._timing = layout, layout.timing
         self._step_line = ConsoleLine(layout.steps, layout)
         self._eval_line = ConsoleLine(layout.evals, layout)
         self._dataset_line = ConsoleLine((LayoutColumn("-- dataset ", before=""),), _DATASET)
-        self._pause = int(1e9 / rate) if rate else 0  # between lines, on average
+        self._pause = int(1e9 / rate) if rate else 0  # ns between lines, on average
         self._due = 0
         self._hidden = 0
         self._latest: tuple[Row, dict[str, Cell]] | None = None  # not shown
-        self._began, self._now = 0, 0
+        self._started, self._now = 0, 0
         self._end = ""
         self._bar = ""
         self._closed = False
@@ -76,14 +76,14 @@ class Console:
         for record in batch:
             if isinstance(record, Step):
                 if record.across and not self._rows.holds(record.step):
-                    continue  # statistics across ranks join the line of their step, or come too late for it
+                    continue  # statistics across ranks join the line of their step, unless it is too late
                 for row in self._rows.feed(record):
                     self._step(row, lines, width)
             else:
                 self._other(record, lines, width)
         if batch:
             self._now = batch[-1].time
-            self._began = self._began or batch[0].time
+            self._started = self._started or batch[0].time
         else:
             self._catch_up(lines, width)
         self._print(lines, self._progress(width))
@@ -94,7 +94,7 @@ class Console:
         self._closed = True
         lines: list[str] = []
         self._catch_up(lines, self._width())
-        if (self._course.steps or self._place) and not self._layout.only:
+        if (self._status.steps or self._place) and not self._layout.only:
             lines.append(self._last_line())
         self._print(lines, "")
 
@@ -104,7 +104,7 @@ class Console:
                 return
             self._catch_up(lines, width)
             metrics = {name.removeprefix("eval/"): value for name, value in record.metrics.items()}
-            facts = self._course.eval(metrics)
+            facts = self._status.eval(metrics)
             before, behind = self._layout.around_evals if self._colour else ("", "")
             lines.append(before + self._eval_line.put(metrics, facts, width=width, colour=self._colour) + behind)
         elif isinstance(record, Alert):
@@ -113,11 +113,11 @@ class Console:
                 lines.append(self._alert(record))
         elif isinstance(record, Event):
             if record.name == "plan":
-                self._course.plan(record.data, record.time)
+                self._status.plan(record.data, record.time)
             elif record.name == "phase":
-                self._course.enter(record.data)
+                self._status.enter(record.data)
             elif record.name == "config":
-                self._course.configure(record.data)
+                self._status.configure(record.data)
             elif record.name in self._layout.blocks:
                 self._catch_up(lines, width)
                 lines += self._block(record)
@@ -126,15 +126,15 @@ class Console:
                 lines.append(self._dataset_line.put(data, {}, width=width))
         elif isinstance(record, Attempt):
             self._drain(lines, width)
-            self._course.restart()
+            self._status.restart()
         elif isinstance(record, Finish):
             self._end = f"{record.state}: {record.reason}" if record.reason else record.state
 
     def _step(self, row: Row, lines: list[str], width: int) -> None:
-        more = self._course.newest.get("@step") == row.step
-        facts = self._course.step(row)
+        more = self._status.newest.get("@step") == row.step
+        facts = self._status.step(row)
         if more and self._timing.issuperset(row.metrics):
-            return  # the end of a step that was shown, or counted, before it ended
+            return  # the timing of a step that was already shown or counted
         if self._layout.only and not (self._layout.steps and any(name in row.metrics for name in self._layout.loss)):
             return
         if self._may_show(row.time):
@@ -151,7 +151,7 @@ class Console:
         lines.append(self._step_line.put(row.metrics, facts, width=width, colour=self._colour))
 
     def _may_show(self, time: int) -> bool:
-        """Whether one more line is within the rate; a second's worth may come at once."""
+        """Whether another line is within the rate; lines for one second may come at once."""
         ahead = self._due - time
         if ahead > max(SECOND, self._pause):  # the clock went back
             ahead = 0
@@ -165,14 +165,14 @@ class Console:
             self._step(row, lines, width)
 
     def _catch_up(self, lines: list[str], width: int) -> None:
-        """Show where the run is, also if that step was left out."""
+        """Show the newest step, even if it was left out before."""
         self._drain(lines, width)
         if self._latest is not None:
             self._hidden -= 1
             self._show(*self._latest, lines, width)
 
     def _block(self, record: Event) -> list[str]:
-        """The lines of an event; one with data of another shape has none, and that is said once."""
+        """The lines of an event; none, and a message, if its data has another shape."""
         try:
             return [messages.clean(line) for line in self._layout.blocks[record.name](record.data, record.step)]
         except Exception as error:
@@ -189,15 +189,15 @@ class Console:
         return f"{paint(head, style)} {cut(messages.clean(words), LONGEST)}{where}"
 
     def _last_line(self) -> str:
-        steps, took = self._course.steps, (self._now - self._began) / 1e9
+        steps, took = self._status.steps, (self._now - self._started) / 1e9
         words = [f"== {steps:,} step{'s' * (steps != 1)} in {time_left(took)}", cut(messages.clean(self._end), LONGEST)]
         return " | ".join(word for word in (*words, messages.clean(self._place)) if word)
 
     def _progress(self, width: int) -> str:
-        """The bar, on a terminal and once the total is known."""
-        if not self._terminal or self._closed or self._layout.only or not self._course.total or not self._course.steps:
+        """The progress bar, on a terminal and if the total is known."""
+        if not self._terminal or self._closed or self._layout.only or not self._status.total or not self._status.steps:
             return ""
-        facts = self._course.newest
+        facts = self._status.newest
         share = facts.get("@share")
         if share is None or isinstance(share, str):
             return self._bar
@@ -209,7 +209,7 @@ class Console:
         return cut(bar, width - 1)
 
     def _print(self, lines: list[str], bar: str) -> None:
-        """Everything with one write, the bar last; it is wiped before other lines come."""
+        """Write everything at once, the bar last; it is erased before other lines."""
         if self._stream is None or not (lines or bar != self._bar):
             return
         wipe = f"\r{' ' * len(self._bar)}\r" if self._bar else ""
@@ -218,7 +218,7 @@ class Console:
             self._stream.write(Aside(text.encode(self._encoding, "backslashreplace").decode(self._encoding)))
             self._stream.flush()
         except (OSError, ValueError, LookupError) as error:
-            messages.once("console", f"the console takes no more text ({error}); the run goes on")
+            messages.once("console", f"the console cannot be written ({error}); the run continues")
         self._bar = bar
 
     def _width(self) -> int:

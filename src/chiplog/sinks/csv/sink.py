@@ -13,7 +13,9 @@ from chiplog.core.engine.attachments import file_mode, make_place
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Event, Plain, Table
 from chiplog.core.values import convert
-from chiplog.sinks.csv.table import GrowingTable, cell, keep_aside
+from chiplog.sinks.csv.table import GrowingTable, cell
+from chiplog.sinks.shared.append_file import keep_aside
+from chiplog.sinks.shared.clean import file_name
 from chiplog.sinks.shared.rows import Row, Rows
 from chiplog.sinks.shared.update_rows import Update, Updates
 from chiplog.store.runs.manifest import write_whole
@@ -21,7 +23,6 @@ from chiplog.store.runs.manifest import write_whole
 METRICS = "metrics"
 CONFIG = "config.json"
 LEADS = ("step", "time")
-LONGEST_NAME = 100  # characters of a file name
 
 
 def open_sink(identity: Identity, environ: Mapping[str, str]) -> Csv:  # noqa: ARG001
@@ -31,9 +32,9 @@ def open_sink(identity: Identity, environ: Mapping[str, str]) -> Csv:  # noqa: A
 class Csv:
     """`metrics.csv`, `config.json`, and `<name>.csv` for each table, in one directory.
 
-    `rows` makes rows of records; without it they are joined by step. Files that are there already are kept under
-    other names, before the first state is taken, unless `restore` says that they are ours; an empty state stands for
-    nothing written yet. `table_steps=False` gives a table no column but its own.
+    `rows` turns records into rows; by default they are joined by step. Existing files are kept under other names
+    before the first state is taken, unless `restore` says that they are ours; an empty state means that nothing was
+    written. With `table_steps=False`, tables have no column for the step.
     """
 
     def __init__(
@@ -52,13 +53,13 @@ class Csv:
         self._first_config = _strict(convert.plain(config or {}))
         self._config = self._first_config
         self._config_written: dict[str, Plain] | None = None
-        self._begun = False  # or restored: the files are ours, except for those of `_found`
-        self._found: set[str] = set()  # sheets of somebody else, which a table of ours may be called like
-        self._behind: Mapping[str, Plain] | None = None  # a state that is still to be restored
+        self._started = False  # or restored: the files are ours, except `_other_files`
+        self._other_files: set[str] = set()  # stems of CSV files that were here before
+        self._unrestored: Mapping[str, Plain] | None = None  # a state whose restore has failed so far
         self._second, self._date = 0, ""
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
-        self._begin()
+        self._start()
         rows: list[Row | Update] = []
         tables: dict[str, list[tuple[bytes, Mapping[str, Plain]]]] = {}
         for record in batch:
@@ -69,14 +70,14 @@ class Csv:
                 self._config = {**self._config, **_strict(record.data)}
             else:
                 rows += self._rows.feed(record)
-        if not batch and isinstance(self._rows, Rows):  # an update is whole, or waits for a device
+        if not batch and isinstance(self._rows, Rows):  # an update is complete, or waits for a device
             rows += self._rows.drain()
         self._add(rows)
         for name, cells in tables.items():
             if cells:
-                sheet = self._table(name)
-                sheet.add(cells)
-                sheet.close()  # there may be more tables than descriptors
+                table = self._table(name)
+                table.add(cells)
+                table.close()  # there may be more tables than descriptors
         if self._config is not self._config_written:
             self._write_config()
 
@@ -86,39 +87,39 @@ class Csv:
         self.metrics.close()
 
     def state(self) -> dict[str, Plain]:
-        self._begin()
-        tables = {name: {"file": sheet.path.name, **sheet.state()} for name, sheet in self.tables.items()}
+        self._start()
+        tables = {name: {"file": table.path.name, **table.state()} for name, table in self.tables.items()}
         return {
             "metrics": self.metrics.state(),
             "tables": tables,
             "held": self._rows.save(),
             "config": self._config_written,
-            **({"found": sorted(self._found)} if self._found else {}),
+            **({"found": sorted(self._other_files)} if self._other_files else {}),
         }
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        """Bring all files back to what they were when `state` was taken.
+        """Bring all files back to what they were when the state was saved.
 
-        Where that fails it is tried again before the next write. A table that another process began after that is
-        emptied when it comes again.
+        If that fails, it is tried again before the next write. A table that was started later is emptied when it
+        comes again.
         """
-        self._behind = state
-        self._go_back()
+        self._unrestored = state
+        self._restore()
 
-    def _begin(self) -> None:
-        """Come back to a state, or keep what another run has left here under other names."""
-        if self._behind is not None:
-            self._go_back()
-        elif not self._begun:
-            self._found = {path.stem.casefold() for path in self.directory.glob("*.csv")}
+    def _start(self) -> None:
+        """Retry a restore, or keep what another run has left here under other names."""
+        if self._unrestored is not None:
+            self._restore()
+        elif not self._started:
+            self._other_files = {path.stem.casefold() for path in self.directory.glob("*.csv")}
             self.metrics.keep_other()
             keep_aside(self.directory / CONFIG)
-            self._begun = True
+            self._started = True
 
-    def _go_back(self) -> None:
-        state = self._behind or {}
-        self._begun = True
-        self._found = set(state.get("found", ()))
+    def _restore(self) -> None:
+        state = self._unrestored or {}
+        self._started = True
+        self._other_files = set(state.get("found", ()))
         self.metrics.restore(state.get("metrics", {}))
         kept = state.get("tables", {})
         for name in self.tables.keys() - kept.keys():
@@ -136,22 +137,22 @@ class Csv:
         else:
             self._config = config
             self._write_config()
-        self._behind = None
+        self._unrestored = None
 
     def _add(self, rows: Sequence[Row | Update]) -> None:
         if rows:
             self.metrics.add([(self._lead(row), _cells(row)) for row in rows])
 
     def _table(self, name: str) -> GrowingTable:
-        sheet = self.tables.get(name)
-        if sheet is None:
+        table = self.tables.get(name)
+        if table is None:
             taken = {METRICS, *(other.path.stem.casefold() for other in self.tables.values())}
-            stem = _filename(name, taken)
-            # All tables of ours are known: another file is what a killed writer left, or was found here.
-            sheet = self.tables[name] = GrowingTable(
-                self.directory / f"{stem}.csv", ours=stem.casefold() not in self._found
+            stem = file_name(name, "table", taken)
+            # All our tables are known: any other file was here before, or was left by a writer that was killed.
+            table = self.tables[name] = GrowingTable(
+                self.directory / f"{stem}.csv", ours=stem.casefold() not in self._other_files
             )
-        return sheet
+        return table
 
     def _write_config(self) -> None:
         make_place(self.directory)
@@ -164,7 +165,7 @@ class Csv:
         return b"%b,%b" % (step, self._time(row.time))
 
     def _time(self, time: int) -> bytes:
-        """ISO 8601 in UTC with microseconds; the nanoseconds themselves where no calendar reaches."""
+        """ISO 8601 in UTC with microseconds; the nanoseconds themselves beyond the calendar."""
         second, rest = divmod(time, 1_000_000_000)
         if second != self._second or not self._date:
             try:
@@ -176,8 +177,8 @@ class Csv:
 
 
 def _cells(row: Row | Update) -> Mapping[str, Plain]:
-    """The cells of a row. A metric called as a column that every row has gets no second one of that name: it is left
-    out where it says the same, and otherwise called `step/value`."""
+    """The cells of a row. A metric with the name of a leading column is left out if its value is the same, and is
+    otherwise called `step/value`."""
     metrics = row.metrics
     if not any(name in metrics for name in LEADS):
         return metrics
@@ -192,17 +193,6 @@ def _cells(row: Row | Update) -> Mapping[str, Plain]:
 
 
 def _strict(config: Mapping[str, Plain]) -> dict[str, Plain]:
-    """A config as JSON can say it, with non-finite numbers as text."""
+    """A config as strict JSON, with non-finite numbers as text."""
     data: dict[str, Plain] = records.fields(Event(0, 0, "config", dict(config))).get("data", {})
     return data
-
-
-def _filename(name: str, taken: set[str]) -> str:
-    """A table's name as a file name that is safe and free."""
-    safe = "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in name)
-    safe = safe.strip(".-")[:LONGEST_NAME] or "table"
-    free, number = safe, 1
-    while free.casefold() in taken:
-        number += 1
-        free = f"{safe}-{number}"
-    return free

@@ -12,13 +12,14 @@ import msgspec
 from chiplog.core import messages
 from chiplog.core.records import NONFINITE, Plain
 from chiplog.core.values import convert
-from chiplog.sinks.shared.append_file import CHUNK, AppendFile, check_regular
+from chiplog.sinks.shared.append_file import CHUNK, AppendFile, keep_aside
+from chiplog.sinks.shared.clean import utf8
 
-MOST_COLUMNS = 16_384  # what Excel opens; with a new name in every row a file grows with their square
-MOST_PLACES = 1 << 20  # of shapes to be remembered, in places of columns
+MOST_COLUMNS = 16_384  # Excel's limit; a new name in every row would make the file grow with the square of the rows
+MOST_PLACES = 1 << 20  # columns in all cached shapes together
 
 _NUMBERS = frozenset((int, float, bool))
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run it
 _SPECIAL = frozenset(',"\r\n')
 _encode = msgspec.json.Encoder().encode
 
@@ -28,31 +29,31 @@ class Shape(NamedTuple):
 
     template: bytes
     order: tuple[str, ...]
-    end: bytes | None  # what follows the cells if they are the first ones, in order
+    end: bytes | None  # what follows the cells if they fill the first columns, in order
 
 
 class GrowingTable:
-    """One CSV file. `leads` are its first columns, which every row brings as ready bytes.
+    """One CSV file. `leads` are its first columns, which every row has as encoded bytes.
 
-    A file that is there already is not ours unless `restore` says so, and is kept under another name.
+    An existing file is kept under another name, unless `restore` or `ours` says that it is ours.
     """
 
     def __init__(self, path: Path, leads: Sequence[str] = (), *, ours: bool = False) -> None:
         self.path = path
         self.rows = 0
         self.rewrites = 0
-        self._tape = AppendFile(path)
+        self._file = AppendFile(path)
         self._leads = tuple(leads)
         self._columns: dict[str, int] = {}
         self._shapes: dict[tuple[str, ...], Shape] = {}
         self._head = 0  # bytes of the header
-        self._begun = False
+        self._started = False
         self._ours = ours
 
     def add(self, rows: Sequence[tuple[bytes, Mapping[str, Plain]]]) -> None:
         """Append rows; all new columns among them cost one rewrite together."""
-        if not self._begun:
-            self._begin()
+        if not self._started:
+            self._start()
         shapes = self._shapes
         fresh: dict[str, None] = {}
         if any(tuple(cells) not in shapes for _, cells in rows):
@@ -60,65 +61,64 @@ class GrowingTable:
         if fresh:
             self._extend(tuple(fresh))
         lines = [self._line(lead, cells) for lead, cells in rows]
-        if not self._tape.size:
+        if not self._file.size:
             header = self._header()
             self._head = len(header)
             lines.insert(0, header)
-        self._tape.append(b"".join(lines))
+        self._file.append(b"".join(lines))
         self.rows += len(rows)
 
     def state(self) -> dict[str, Plain]:
         columns = list(self._columns)
-        return {"columns": columns, "head": self._head, "rows": self.rows, "size": self._tape.size}
+        return {"columns": columns, "head": self._head, "rows": self.rows, "size": self._file.size}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        """Bring the file back to what it was when `state` was taken; without one, to nothing."""
-        self._begun = True
-        self._tape.close()  # the file may have been replaced since
-        self._tape.aside.unlink(missing_ok=True)
+        """Cut the file back to what it was when the state was saved; an empty state means no file."""
+        self._started = True
+        self._file.close()
+        self._file.aside.unlink(missing_ok=True)
         self._shapes.clear()
         self._columns = {name: place for place, name in enumerate(state.get("columns", ()))}
         self._head, self.rows = state.get("head", 0), state.get("rows", 0)
         size = state.get("size", 0)
         if not size:
-            self._tape.remove()
+            self._file.remove()
             return
         header = self._read_header()
-        if len(header) == self._head and self._tape.length() >= size:
-            self._tape.cut(size)
+        if len(header) == self._head and self._file.restore(size):
             return
-        self._tape.replace(self._narrowed(_count(header) - len(self._leads) - len(self._columns)))
-        if self._tape.size != size:
+        self._file.replace(self._narrowed(_count(header) - len(self._leads) - len(self._columns)))
+        if self._file.size != size:
             left = f"{self.rows:,} of {state['rows']:,} rows"
-            messages.say(f"{self.path} was changed by somebody else; {left} were left of it")
+            messages.say(f"{self.path} was changed by another program; {left} are left")
 
     def keep_other(self) -> None:
-        """Keep the file of somebody else under another name."""
+        """Keep the file of another program under another name."""
         keep_aside(self.path)
         self._ours = True
 
     def remove(self) -> None:
-        if self._begun or self._ours:
-            self._tape.remove()
+        if self._started or self._ours:
+            self._file.remove()
 
     def close(self) -> None:
-        self._tape.close()
+        self._file.close()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         if not self._ours:
             self.keep_other()
-        elif self._tape.length():
-            self._tape.cut(0)
-        self._begun = True
+        elif self._file.length():
+            self._file.cut(0)
+        self._started = True
 
     def _admit(self, cells: Mapping[str, Plain], fresh: dict[str, None]) -> dict[str, Plain]:
-        """The cells of a row with new names among them, which are noted in `fresh`."""
+        """The cells of a row; names without a column are added to `fresh`."""
         admitted: dict[str, Plain] = {}
         for name, value in cells.items():
-            column = _sayable(name)
+            column = utf8(name)
             if column not in self._columns and column not in fresh:
                 if len(self._columns) + len(fresh) >= MOST_COLUMNS:
-                    full = f"{self.path} has {MOST_COLUMNS:,} columns and gets no more"
+                    full = f"{self.path} has {MOST_COLUMNS:,} columns, the most it may have"
                     messages.once(full, f"{full}; the journal has everything")
                     continue
                 fresh[column] = None
@@ -129,17 +129,17 @@ class GrowingTable:
         self._shapes.clear()
         for name in names:
             self._columns[name] = len(self._columns)
-        if self._tape.size:
-            self._tape.replace(self._widened(names))
+        if self._file.size:
+            self._file.replace(self._widened(names))
             self.rewrites += 1
 
     def _widened(self, names: Sequence[str]) -> Iterator[bytes]:
-        """The file with more columns, empty in all rows."""
+        """The file with more columns, which are empty in all rows."""
         with self.path.open("rb") as file:
             header = file.read(self._head)[:-1] + b"".join(b"," + written(name) for name in names) + b"\n"
             yield header
             self._head = len(header)
-            left, end, quoted = self._tape.size - file.tell(), b"," * len(names) + b"\n", 0
+            left, end, quoted = self._file.size - file.tell(), b"," * len(names) + b"\n", 0
             piece = max(4096, CHUNK // len(end))  # a piece grows by as much as `end` at every line
             while left and (chunk := file.read(min(piece, left))):
                 left -= len(chunk)
@@ -150,7 +150,7 @@ class GrowingTable:
                 quoted = (quoted + len(parts) - 1) % 2
 
     def _narrowed(self, extra: int) -> Iterator[bytes]:
-        """The first `rows` rows without their last columns, which are empty in them."""
+        """The first `rows` rows, without their last columns, which are empty."""
         wanted, self.rows = self.rows, 0
         try:
             file = self.path.open("rb")
@@ -184,13 +184,13 @@ class GrowingTable:
             # A row of numbers in its usual order is a JSON array without its brackets.
             try:
                 line = _encode(row)
-            except ValueError:  # an int beyond what `str` converts
+            except ValueError:  # an integer too long for `str`
                 line = b"null"
             if b"null" not in line:  # NaN and infinities
                 return b"%b,%b%b" % (lead, line[1:-1], end) if lead else line[1:-1] + end
-        found = [cell(cells[name]) for name in order]
-        line = template % ((lead, *found) if self._leads else tuple(found))
-        return line if line != b"\n" else b'""\n'  # an empty line would be no row
+        values = [cell(cells[name]) for name in order]
+        line = template % ((lead, *values) if self._leads else tuple(values))
+        return line if line != b"\n" else b'""\n'  # an empty line would not be a row
 
     def _shape(self, names: tuple[str, ...]) -> Shape:
         if len(self._shapes) * len(self._columns) > MOST_PLACES:
@@ -206,23 +206,8 @@ class GrowingTable:
         return shape
 
 
-def keep_aside(path: Path) -> None:
-    """Give a file that is there and has something in it a number of its own, and say so."""
-    try:
-        if not path.stat().st_size:
-            return
-    except FileNotFoundError:
-        return
-    check_regular(path)
-    number = 1
-    while (aside := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
-        number += 1
-    path.rename(aside)
-    messages.say(f"{path} was there already; it is kept as {aside.name}")
-
-
 def cell(value: Plain) -> bytes:
-    """A value as a cell: numbers exactly, text quoted where needed and never a formula, nothing for None."""
+    """A value as a cell: numbers exactly, text quoted if needed and never a formula, None as nothing."""
     if value is None:
         return b""
     if isinstance(value, float) and (value != value or value in (NONFINITE["inf"], NONFINITE["-inf"])):
@@ -230,16 +215,16 @@ def cell(value: Plain) -> bytes:
     if isinstance(value, str):
         return value.encode() if value in NONFINITE else written(value)
     try:
-        found = _encode(value)
-    except ValueError:  # an int beyond what `str` converts
+        encoded = _encode(value)
+    except ValueError:  # an integer too long for `str`
         return format(Decimal(value), "f").encode() if isinstance(value, int) else written(convert.text(value))
     except (TypeError, OverflowError):
         return written(convert.text(value))
-    return found if type(value) in _NUMBERS else written(found.decode())
+    return encoded if type(value) in _NUMBERS else written(encoded.decode())
 
 
 def written(text: str) -> bytes:
-    """Text as RFC 4180 has it, with an apostrophe before what a spreadsheet would take for a formula."""
+    """Text as in RFC 4180, with an apostrophe before what a spreadsheet would take for a formula."""
     if text.startswith(_FORMULA):
         text = "'" + text
     if not text or not _SPECIAL.isdisjoint(text):
@@ -247,12 +232,8 @@ def written(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _sayable(name: str) -> str:
-    return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
-
-
 def _rows(file: BinaryIO) -> Iterator[bytes]:
-    """The whole rows of a CSV file as they stand; a row may go over several lines inside quotes."""
+    """The whole rows of a CSV file, unparsed; a quoted cell may span several lines."""
     row = b""
     for line in file:
         row += line

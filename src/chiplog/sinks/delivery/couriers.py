@@ -1,39 +1,29 @@
-"""The delivery of a run: a courier for every sink, waited for and ended together."""
+"""The delivery of a run: one courier per sink, all waited for and ended together."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from chiplog.core import messages
 from chiplog.core.engine.shutdown import SinkDelivery
 from chiplog.core.protocols import Sink
 from chiplog.sinks.adapters.factories import Natives
 from chiplog.sinks.delivery.courier import Courier
-from chiplog.sinks.delivery.cursor import enrol
-from chiplog.sinks.delivery.lease import Lease
 from chiplog.store import layout
+from chiplog.store.journal.cursors import enrol
 
-GRACE = 5.0  # s, at most, for a backend to end the call that is under way and to close
-
-
-def settled(run: Path, besides: Container[str], patience: float = 10.0) -> None:
-    """Wait until the sinks that keep files of a run are done with them, but for those named, and not for ever."""
-    deadline = time.monotonic() + patience
-    paths = [path for path in (run / layout.CURSORS).glob("*.lease") if path.stem not in besides]
-    while time.monotonic() < deadline and not all(Lease(path).free() for path in paths):
-        time.sleep(0.05)
+GRACE = 5.0  # s, at most, for a backend to finish its current call and to close
 
 
 def deliver(
     run: Path,
     segment: layout.Segment,
     sinks: Mapping[str, Sink],
-    services: Mapping[str, Mapping[str, Any]] | None = None,
+    services: Mapping[str, Mapping[str, object]] | None = None,
 ) -> SinkDelivery:
-    """Start a courier for every sink; those that are services are noted with their options, for a later process."""
+    """Start a courier for every sink; the services among them are noted with their options, for a later process."""
     for name, options in (services or {}).items():
         try:
             enrol(run, name, options)
@@ -61,7 +51,7 @@ def _settle(couriers: Sequence[Courier], timeout: float) -> bool:
 
 
 def _close(couriers: Sequence[Courier], timeout: float) -> dict[str, str]:
-    """End all; what is undelivered, by sink. The last part of the time is for closing backends that are too slow."""
+    """End all couriers; what is undelivered, by sink. The last part of the time is for closing slow backends."""
     deadline = time.monotonic() + timeout
     for courier in couriers:
         courier.close(timeout)

@@ -1,9 +1,9 @@
-"""The relay: one process beside the training that brings its journal to the services.
+"""The relay: a process beside the training that delivers its journal to services.
 
-So the training imports no package of theirs, shares no interpreter with them and never waits for one at its end; and
-when it is killed alone, its last records still arrive. The relay is told by a pipe that the run has ended, and sees by
-itself when the training is gone. What it says goes to a log in the run's directory, how it is doing to a small file
-beside it, which `run.health()` reads.
+So the training process imports none of their packages, shares no interpreter with them and never waits for them at its
+end; and if it is killed, its last records still arrive. A pipe tells the relay that the run has ended, and it notices
+by itself that the training process has gone. Its output goes to a log in the run directory, its status to a small file
+beside that, which `run.health()` reads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -22,50 +21,51 @@ from chiplog.core import messages
 from chiplog.core.background import subprocesses
 from chiplog.core.engine.attachments import make_dir
 from chiplog.core.engine.shutdown import SinkDelivery
+from chiplog.core.records import Plain
 from chiplog.sinks import registry
 from chiplog.sinks.delivery.courier import say_failing
-from chiplog.sinks.delivery.cursor import enrol
 from chiplog.sinks.delivery.run_address import announce
 from chiplog.sinks.delivery.sync import Health, Sync
 from chiplog.store import layout
+from chiplog.store.journal.cursors import enrol
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
 from chiplog.store.runs import liveness
 from chiplog.store.runs.manifest import write_whole
 
 PATIENCE = 600.0  # s of failures after the run has ended
-TEND = 2.0  # s between the training's looks at its relay
-REVIVE = 60.0  # s between two starts of a relay that dies
-STATUS = 0.5  # s between writes of how it is doing
+CHECK = 2.0  # s between the training's checks of its relay
+RESTART = 60.0  # s between two starts of a relay that dies
+STATUS = 0.5  # s between writes of its status
 
 
 class Orders(msgspec.Struct):
-    """What a relay is to do; in a file of 0600 that it deletes when it has read it, since options may hold secrets."""
+    """What a relay has to do; in a private file, deleted once it is read, since options may contain secrets."""
 
     run: str
     stream: str
     pid: int
     born: int
-    services: dict[str, dict[str, Any]]
+    services: dict[str, dict[str, Plain]]
 
 
 class Status(msgspec.Struct):
-    """How a relay is doing."""
+    """The status of a relay."""
 
     pid: int = 0
     over: bool = False
-    services: dict[str, dict[str, Any]] = {}
+    services: dict[str, dict[str, Plain]] = {}
     missing: dict[str, str] = {}
 
 
 class Relay:
-    """The relay as the training process sees it."""
+    """The relay, as seen by the training process."""
 
     def __init__(
-        self, run: Path, segment: Segment, services: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]
+        self, run: Path, segment: Segment, services: Mapping[str, Mapping[str, Plain]], environ: Mapping[str, str]
     ) -> None:
         self.services = list(services)
-        self._run, self._environ = run, _seen_from_anywhere(environ)
+        self._run, self._environ = run, _with_absolute_paths(environ)
         stream = stream_key(segment)
         self._orders = Orders(
             str(run), stream, os.getpid(), liveness.born(os.getpid()), {k: dict(v) for k, v in services.items()}
@@ -77,7 +77,7 @@ class Relay:
         self._start()
 
     def beside(self, post: SinkDelivery | None) -> SinkDelivery:
-        """The delivery of the run: its sinks here, and ours."""
+        """The delivery of a run: to its local sinks, and through this relay."""
         here = post or SinkDelivery({}, dict, lambda _: {})
 
         def close(timeout: float) -> dict[str, str]:
@@ -91,37 +91,37 @@ class Relay:
         )
 
     def tend(self) -> float:
-        """The keeper's chore: report once where the run is and what fails, and start a relay that has died again."""
+        """A background task: report once the address of the run and what fails, and restart a relay that has died."""
         status = self._status()
         self._announce(status)
         failing = {name for name, health in status.services.items() if health["state"] == "failing"}
-        for name in failing & self._failing:  # also at the look before, so that a front end has had its say
+        for name in failing & self._failing:  # also at the last check, so that a front end could report it first
             health = status.services[name]
             say_failing(self._run, name, str(self._base), health["last_error"], again=not health.get("over"))
         self._failing = failing
         if self._process is not None and self._process.returncode is not None and not status.over:
             messages.once(
                 f"relay {self._base}",
-                f"the relay process has ended with code {self._process.returncode} and is started again; "
+                f"the relay process ended with code {self._process.returncode} and is started again; "
                 f"see {self._base}.log",
             )
-            if time.monotonic() - self._started > REVIVE:
+            if time.monotonic() - self._started > RESTART:
                 self.end()
                 self._start()
-        return TEND
+        return CHECK
 
-    def health(self) -> dict[str, Any]:
-        known = self._status().services
-        return {name: known.get(name, {"state": "starting"}) for name in self.services}
+    def health(self) -> dict[str, Plain]:
+        services = self._status().services
+        return {name: services.get(name, {"state": "starting"}) for name in self.services}
 
     def end(self) -> None:
-        """Say that the run has ended."""
+        """Tell the relay that the run has ended."""
         if self._process is not None and self._process.stdin is not None:
             with self._process.stdin as pipe:
                 try:
                     pipe.write(b"end\n")
                 except OSError:
-                    pass  # it has gone
+                    pass  # it is gone
 
     def close(self, timeout: float) -> dict[str, str]:
         """Wait for the delivery, and return what is undelivered."""
@@ -142,12 +142,12 @@ class Relay:
 
     @property
     def promise(self) -> str:
-        """What will become of that which is not delivered yet."""
+        """What happens to what is not delivered yet."""
         running = self._process
         if running is not None and running.returncode is None:
             return (
-                f"the relay process {running.pid} is still delivering, until {PATIENCE / 60:.0f} minutes "
-                f"have brought nothing; `chiplog sync {self._run}` completes it later"
+                f"the relay process {running.pid} is still delivering; it gives up after {PATIENCE / 60:.0f} minutes "
+                f"without progress, and `chiplog sync {self._run}` completes it later"
             )
         return f"the relay process has gone, see {self._base}.log; `chiplog sync {self._run}` completes it"
 
@@ -185,17 +185,17 @@ def followed(
     post: SinkDelivery,
     run: Path,
     segment: Segment,
-    services: Mapping[str, Mapping[str, Any]],
+    services: Mapping[str, Mapping[str, Plain]],
     environ: Mapping[str, str],
 ) -> SinkDelivery:
-    """A delivery whose services are on threads of this process; what they lack at its end is brought by a relay."""
+    """A delivery whose services run on threads of this process; a relay delivers what they lack at its end."""
 
     def close(timeout: float) -> dict[str, str]:
         left = post.close(timeout)
-        known = post.health()
+        health = post.health()
         behind = [name for name in left if name in services]
         promises = dict.fromkeys(behind, f"`chiplog sync {run}` completes it")
-        if late := {name: services[name] for name in behind if not known[name].get("refused")}:
+        if late := {name: services[name] for name in behind if not health[name].get("refused")}:
             relay = Relay(run, segment, late, environ)
             relay.end()
             promises |= dict.fromkeys(late, relay.promise)
@@ -204,14 +204,14 @@ def followed(
     return msgspec.structs.replace(post, close=close)
 
 
-def _seen_from_anywhere(environ: Mapping[str, str]) -> dict[str, str]:
-    """The same variables for a process elsewhere: those that name a place, as a whole path."""
-    places = {name: environ[name] for name in registry.PLACES if environ.get(name)}
-    return {**environ, **{name: str(Path(path).expanduser().absolute()) for name, path in places.items()}}
+def _with_absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a process with another working directory."""
+    names = [name for service in registry.SERVICES.values() for name in service.paths if environ.get(name)]
+    return {**environ, **{name: str(Path(environ[name]).expanduser().absolute()) for name in names}}
 
 
 class _Trainer:
-    """The training process as its relay sees it."""
+    """The training process, as seen by its relay."""
 
     def __init__(self, pid: int, born: int) -> None:
         self._pid, self._born = pid, born
@@ -231,17 +231,17 @@ class _Trainer:
 
 
 def serve(path: Path, environ: Mapping[str, str]) -> None:
-    """What the relay process does."""
+    """The work of the relay process."""
     orders = msgspec.json.decode(path.read_bytes(), type=Orders)
     path.unlink()
-    os.nice(5)  # the training comes first
+    os.nice(5)  # training has priority
     trainer = _Trainer(orders.pid, orders.born)
     run = Path(orders.run)
     status_path = run / layout.RELAY / f"{orders.stream}.json"
     status = Status(os.getpid())
     written = 0.0
 
-    def tell(health: Health) -> None:
+    def report(health: Health) -> None:
         nonlocal written
         now = {name: dict(one) for name, one in health.items()}
         if now != status.services and time.monotonic() - written > STATUS:
@@ -249,7 +249,7 @@ def serve(path: Path, environ: Mapping[str, str]) -> None:
             _write(status_path, status)
 
     sync = Sync(run, orders.services, environ)
-    status.missing = sync.run(trainer.ended, PATIENCE, tell)
+    status.missing = sync.run(trainer.ended, PATIENCE, report)
     status.services = {name: dict(one) for name, one in sync.health().items()}
     status.over = True
     _write(status_path, status)

@@ -1,6 +1,6 @@
-"""Delivery from outside the training process: what a stored run's services do not have yet.
+"""Delivery from outside the training process, of what the services of a stored run do not have yet.
 
-The relay beside a training is this, following the journal; `chiplog sync` is this, later.
+The relay uses it to follow the journal of a live run, and `chiplog sync` later.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from chiplog.core.errors import Refused
 from chiplog.core.identity import Identity
+from chiplog.core.records import Plain
 from chiplog.core.values.text import reason, words
 from chiplog.sinks import registry
-from chiplog.sinks.delivery.courier import BACK_OFF, POLL, Courier
+from chiplog.sinks.delivery.courier import POLL, Courier
+from chiplog.sinks.delivery.retries import BACK_OFF
 from chiplog.store import layout
 from chiplog.store.layout import Segment
 from chiplog.store.runs import manifest
 
-Health = Mapping[str, Mapping[str, Any]]
+Health = Mapping[str, Mapping[str, Plain]]
 
 
 class Sync:
-    """Couriers for some services of one stored run. Each that cannot be opened is a failure of its own."""
+    """Couriers for some services of one stored run. One that cannot be opened fails alone."""
 
-    def __init__(self, run: Path, services: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> None:
+    def __init__(self, run: Path, services: Mapping[str, Mapping[str, Plain]], environ: Mapping[str, str]) -> None:
         self._run, self._services, self._environ = run, services, environ
         self._failed: dict[str, str] = {}
-        self._refused: set[str] = set()  # those of them that a person can let in
+        self._refused: set[str] = set()  # those that a person can let in
         self._couriers: list[Courier] = []
         self._identity = identity_of(run)
         for name in services:
@@ -43,44 +44,44 @@ class Sync:
         except Refused as error:
             self._failed[name] = reason(error)
             self._refused.add(name)
-        except Exception as error:  # the packages of services raise all sorts of things when they are imported
+        except Exception as error:  # packages may raise anything when they are imported
             self._failed[name] = words(error)
         else:
             self._failed.pop(name, None)
             self._couriers.append(Courier(name, sink, self._run, Segment(identity.rank, identity.attempt, 0)))
 
     def _try_again(self) -> None:
-        """Open what was refused, if it is let in by now."""
+        """Open what was refused before, if it is let in by now."""
         before = len(self._couriers)
         for name in self._refused & self._failed.keys():
             self._open(name)
         for courier in self._couriers[before:]:
             courier.start()
 
-    def run(self, ended: Callable[[], bool], patience: float, tell: Callable[[Health], None]) -> dict[str, str]:
-        """Deliver until the run has ended and all is delivered, or nothing has been for `patience` seconds; what is
-        undelivered, by service. `tell` hears several times a second how it goes."""
+    def run(self, ended: Callable[[], bool], patience: float, report: Callable[[Health], None]) -> dict[str, str]:
+        """Deliver until the run has ended and everything is delivered, or nothing was for `patience` seconds; what is
+        undelivered, by service. `report` gets the health several times per second."""
         for courier in self._couriers:
             courier.start()
-        looked = time.monotonic()
+        tried = time.monotonic()
         while not ended():
-            tell(self.health())
+            report(self.health())
             time.sleep(POLL)
-            if self._failed and time.monotonic() - looked > BACK_OFF[1]:
+            if self._failed and time.monotonic() - tried > BACK_OFF[1]:
                 self._try_again()
-                looked = time.monotonic()
+                tried = time.monotonic()
         self._try_again()
         for courier in self._couriers:
             courier.close(patience)
         delivered, moved = -1, time.monotonic()
         while not all(courier.over for courier in self._couriers) and time.monotonic() - moved < patience:
-            tell(self.health())
+            report(self.health())
             time.sleep(POLL / 5)
             now = sum(courier.delivered + courier.moves for courier in self._couriers)
             if now != delivered:
                 delivered, moved = now, time.monotonic()
         left = {courier.name: courier.join(0) for courier in self._couriers}
-        tell(self.health())
+        report(self.health())
         unopened = {name: f"it cannot be opened ({why})" for name, why in self._failed.items()}
         return unopened | {name: what for name, what in left.items() if what is not None}
 
@@ -93,7 +94,7 @@ class Sync:
 
 
 def identity_of(run: Path) -> Identity:
-    """Which run it is, as its directory says it."""
+    """The identity of a run, read from its directory."""
     about = manifest.load(run)
     ranks = [segment for segment in layout.segments(run) if segment.rank == about.rank]
     return Identity(

@@ -1,6 +1,6 @@
-"""How MLflow is reached: at which address, as whom, and with how much patience.
+"""How to reach MLflow: its address, credentials and timeouts.
 
-MLflow takes these from variables of the environment and as no arguments; in the relay that is a process of its own.
+MLflow reads these from environment variables, not from arguments; the relay has an environment of its own.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from mlflow.tracking.request_header.registry import _request_header_provider_reg
 from chiplog.core.identity import Identity
 from chiplog.sinks.shared import dotenv
 
-# The courier tries again, from the journal: the client need not, and so a server that hangs holds no thread for long.
-PATIENCE = {
+# The courier retries from the journal, so the client need not, and a server that hangs never blocks a thread for long.
+TIMEOUTS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a connection that was kept alive for too long is no failure
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a connection that was kept alive for too long is not a failure
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -29,48 +29,48 @@ PATIENCE = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 
-STORE = "sqlite:///mlflow.db"  # where nothing else is named
+STORE = "sqlite:///mlflow.db"  # the default
 
-_keys: set[str] = set()  # that are sent with every request
+_keys: set[str] = set()  # sent with every request
 
 
 def variables(identity: Identity, environ: Mapping[str, str]) -> dict[str, str]:
-    """What is set: in the environment, before the project's `.env`, before `~/.amsc.env`, before our patience."""
-    return PATIENCE | dotenv.known(identity.cwd, environ)
+    """The environment, then the project's `.env`, then `~/.amsc.env`, then our timeouts."""
+    return TIMEOUTS | dotenv.known(identity.cwd, environ)
 
 
 def connect(
-    identity: Identity, environ: Mapping[str, str], known: Mapping[str, str], uri: str | None = None
+    identity: Identity, environ: Mapping[str, str], settings: Mapping[str, str], uri: str | None = None
 ) -> MlflowClient:
-    """A client for the store that is named; nothing is asked yet."""
-    where = located(uri or known.get("MLFLOW_TRACKING_URI") or STORE, Path(identity.cwd or "/"))
-    _authorise(environ, known)
+    """A client for a store; does not connect yet."""
+    where = located(uri or settings.get("MLFLOW_TRACKING_URI") or STORE, Path(identity.cwd or "/"))
+    _authorise(environ, settings)
     if where.startswith("sqlite:"):
-        _tell("_MLFLOW_SERVER_ARTIFACT_ROOT", f"{identity.cwd}/mlruns")  # the relay's own folder is none to write to
-    mlflow.telemetry.set_telemetry_client()  # reads again that there is to be none
+        _set("_MLFLOW_SERVER_ARTIFACT_ROOT", f"{identity.cwd}/mlruns")  # the relay's own folder is temporary
+    mlflow.telemetry.set_telemetry_client()  # makes it read that telemetry is off
     return MlflowClient(where)
 
 
 def sign_in(cwd: str, environ: Mapping[str, str]) -> str:
-    """Let MLflow in this process know what the files of credentials say, and return where its store is."""
-    known = dotenv.known(cwd, environ)
-    _authorise(environ, known)
-    return located(known.get("MLFLOW_TRACKING_URI") or STORE, Path(cwd or "/"))
+    """Pass the credentials from files to MLflow in this process; the address of its store."""
+    settings = dotenv.known(cwd, environ)
+    _authorise(environ, settings)
+    return located(settings.get("MLFLOW_TRACKING_URI") or STORE, Path(cwd or "/"))
 
 
-def _authorise(environ: Mapping[str, str], known: Mapping[str, str]) -> None:
-    for name, value in known.items():
+def _authorise(environ: Mapping[str, str], settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
         if name.startswith(("MLFLOW_", "AWS_")) and environ.get(name) != value:
-            _tell(name, value)
-    if known.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in ("1", "true", "yes"):
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # it was asked for, once
-    if (key := known.get("AMSC_API_KEY")) and key not in _keys:
+            _set(name, value)
+    if settings.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in ("1", "true", "yes"):
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the user chose it
+    if (key := settings.get("AMSC_API_KEY")) and key not in _keys:
         _keys.add(key)
         header_providers.register(lambda: _ApiKey(key))
 
 
 def located(uri: str, cwd: Path) -> str:
-    """A local store as seen from the training's folder: the relay is elsewhere."""
+    """A local store relative to the folder of the training; the relay has another one."""
     if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
         return f"sqlite:///{cwd / uri.removeprefix('sqlite:///')}"
     if "://" in uri or uri.startswith(("databricks", "uc:")):
@@ -79,7 +79,7 @@ def located(uri: str, cwd: Path) -> str:
 
 
 class _ApiKey(RequestHeaderProvider):  # type: ignore[misc]
-    """The key of the American Science Cloud, which is no header that MLflow knows."""
+    """The key of the American Science Cloud, in a header that MLflow does not know."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -91,5 +91,5 @@ class _ApiKey(RequestHeaderProvider):  # type: ignore[misc]
         return {"X-API-Key": self._key}
 
 
-def _tell(name: str, value: str) -> None:
+def _set(name: str, value: str) -> None:
     _EnvironmentVariable(name, str, None).set(value)

@@ -1,18 +1,16 @@
 """MLflow: a run on a tracking server or in a local store, under the experiment of the project.
 
-Points have the times of their records, and a store keeps a point once by name, step, time and value: so a batch that is
-sent again, after a crash or an answer that was lost, changes nothing.
+A point has the time of its record, and a store keeps a point once by name, step, time and value: so sending a batch
+again, after a crash or a lost response, changes nothing.
 """
 
 from __future__ import annotations
 
 import filecmp
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -24,19 +22,19 @@ from mlflow.tracking import MlflowClient
 from chiplog.core import messages
 from chiplog.core.errors import Rejected
 from chiplog.core.identity import Identity
-from chiplog.core.records import AnyRecord, Attempt, Plain, Table
-from chiplog.sinks import registry
-from chiplog.sinks.delivery.couriers import settled
+from chiplog.core.records import AnyRecord, Plain, Table
 from chiplog.sinks.mlflow import login
-from chiplog.sinks.mlflow.batch import KEPT, Batch, folder_of, pack, safe, settle, texts
+from chiplog.sinks.mlflow.machine_monitor import MachineMonitor, training_here
+from chiplog.sinks.mlflow.payload import KEPT, Payload, clean_tags, folder_of, pack, params_and_tags, safe
 from chiplog.sinks.shared import project_name
-from chiplog.store.journal.tail import Tail
-from chiplog.store.runs import liveness, manifest, state
+from chiplog.sinks.shared.lease import wait_for_files
+from chiplog.sinks.shared.rows import read_journal, tabulate
+from chiplog.store.runs import state
 
 RUN_ID, PROJECT = "chiplog.run_id", "chiplog.project"  # the tags by which a run is found again
 EXPERIMENT = ("MLFLOW_EXPERIMENT_NAME", *project_name.PROJECT_VARIABLES)
-MOST_METRICS = 1000  # in a request, says MLflow
-REFUSED = frozenset((400, 413, 422))  # for what is in the request, and not for who sends it or when
+MOST_METRICS = 1000  # per request, MLflow's limit
+REFUSED = frozenset((400, 413, 422))  # because of the content of a request, not its sender or time
 
 
 def open_sink(
@@ -49,9 +47,9 @@ def open_sink(
     artifacts: bool = True,
     system: bool = True,
 ) -> Mlflow:
-    known = login.variables(identity, environ)
-    client = login.connect(identity, environ, known, uri)
-    name = experiment or project_name.project(identity, known, EXPERIMENT)
+    variables = login.variables(identity, environ)
+    client = login.connect(identity, environ, variables, uri)
+    name = experiment or project_name.project(identity, variables, EXPERIMENT)
     return Mlflow(identity, client, name, prefix=prefix, artifacts=artifacts, system=system)
 
 
@@ -70,13 +68,13 @@ class Mlflow:
         self._counter = 0  # the step of the next row that has none
         self._reduced = False  # there are statistics across ranks
         self._tables: set[str] = set()
-        self._complete = False  # nothing has come since the files of the run were sent
-        self._run: Run | None = None  # as it was when this process met it
+        self._complete = False  # nothing has arrived since the files of the run were sent
+        self._run: Run | None = None  # as it was when this process opened it
         self._machine: MachineMonitor | None = None
 
     @property
     def url(self) -> str | None:
-        """The page of the run, where MLflow is a server; without the password that its address may have."""
+        """The page of the run if MLflow is a server, without a password that its address may contain."""
         place = urlsplit(self.client.tracking_uri)
         if self._run is None or place.scheme not in ("http", "https"):
             return None
@@ -87,11 +85,11 @@ class Mlflow:
     def write(self, batch: Sequence[AnyRecord]) -> None:
         if not batch:
             return
-        parcel = pack(batch, self._prefix, self._counter, self._reduced)
-        run = self._run or self._begin(batch[0].time)
-        self._send(run.info.run_id, parcel)
-        self._counter, self._reduced = parcel.counter, parcel.reduced
-        self._tables |= parcel.tables
+        payload = pack(batch, self._prefix, self._counter, self._reduced)
+        run = self._run or self._open(batch[0].time)
+        self._send(run.info.run_id, payload)
+        self._counter, self._reduced = payload.counter, payload.reduced
+        self._tables |= payload.tables
         self._complete = False
 
     def close(self) -> None:
@@ -100,11 +98,11 @@ class Mlflow:
             self._machine.stop()
         if self.run_id is None or self._complete:
             return
-        run = self._run or self._begin(0)
+        run = self._run or self._open(0)
         if self._artifacts:
-            settled(self._identity.dir, registry.SERVICES)
-            for path, folder in made(self._identity.files):
-                self._keep(path, folder)
+            wait_for_files(self._identity.dir)
+            for path, folder in files_at_end(self._identity.files):
+                self._upload_at_end(path, folder)
             self._send_tables()
         if state.state_of(self._identity.dir) in ("killed", "lost"):
             self.client.set_terminated(run.info.run_id, "KILLED")
@@ -131,17 +129,17 @@ class Mlflow:
 
     # -- the run -----------------------------------------------------------------------------------------------------
 
-    def _begin(self, time: int) -> Run:
-        """Meet the run: the one that is remembered, the one that has our tag, or a new one."""
+    def _open(self, time: int) -> Run:
+        """Open the run: the saved one, the one with our tags, or a new one."""
         if self.run_id is None:
-            found = self._ours() or self._create(time)
-            self.run_id = found[0].info.run_id
-        self._run = run = self._meet(self.run_id)
-        if self._system and (started := here(self._identity.dir)):
+            runs = self._ours() or self._create(time)
+            self.run_id = runs[0].info.run_id
+        self._run = run = self._load(self.run_id)
+        if self._system and (started := training_here(self._identity.dir)):
             self._machine = self._machine or MachineMonitor.watch(run.info.run_id, self.client.tracking_uri, started)
         return run
 
-    def _meet(self, run_id: str) -> Run:
+    def _load(self, run_id: str) -> Run:
         try:
             run = self.client.get_run(run_id)
         except MlflowException as error:
@@ -156,107 +154,109 @@ class Mlflow:
         return run
 
     def _ours(self) -> list[Run]:
-        """The runs with our tags, the one to go on with first: several if an answer to `create_run` was lost."""
+        """The runs with our tags, the one to continue first: several if a response to `create_run` was lost."""
         identity = self._identity
-        found = self.client.search_runs(
+        runs = self.client.search_runs(
             [self._experiment_id()],
             f"tags.`{RUN_ID}` = '{identity.id}' and tags.`{PROJECT}` = '{identity.project}'",
         )
-        return sorted(found, key=lambda run: (not run.data.metrics, run.info.start_time, run.info.run_id))
+        return sorted(runs, key=lambda run: (not run.data.metrics, run.info.start_time, run.info.run_id))
 
     def _create(self, time: int) -> list[Run]:
         identity = self._identity
         tags = {RUN_ID: identity.id, PROJECT: identity.project, "mlflow.source.name": identity.script or "chiplog"}
         if identity.tags:
             tags[f"{self._prefix}tags"] = ",".join(identity.tags)
-        self.client.create_run(self._experiment_id(), time // 1_000_000, texts(tags), identity.name or None)
+        self.client.create_run(self._experiment_id(), time // 1_000_000, clean_tags(tags), identity.name or None)
         return self._ours()
 
     def _experiment_id(self) -> str:
-        found = self.client.get_experiment_by_name(self._experiment)
-        if found is None:
+        experiment = self.client.get_experiment_by_name(self._experiment)
+        if experiment is None:
             try:
                 return str(self.client.create_experiment(self._experiment))
-            except MlflowException:  # somebody else was quicker, or our first try was answered to nobody
-                found = self.client.get_experiment_by_name(self._experiment)
-                if found is None:
+            except MlflowException:  # another process created it, or our first response was lost
+                experiment = self.client.get_experiment_by_name(self._experiment)
+                if experiment is None:
                     raise
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
     def _delete_strays(self) -> None:
-        """A `create_run` that was given up and done after all has left an empty run under our tags."""
+        """Delete empty duplicates, left by a `create_run` that timed out here but succeeded on the server."""
         for run in self._ours():
             if run.info.run_id != self.run_id and not run.data.metrics:
                 self.client.delete_run(run.info.run_id)
 
     # -- what goes there ---------------------------------------------------------------------------------------------
 
-    def _send(self, run_id: str, parcel: Batch) -> None:
-        known = self._run.data if self._run is not None else None
-        params, tags = settle(parcel.params, known.params if known else {}, known.tags if known else {})
-        tags |= texts(parcel.tags)
+    def _send(self, run_id: str, payload: Payload) -> None:
+        existing = self._run.data if self._run is not None else None
+        params, tags = params_and_tags(
+            payload.params, existing.params if existing else {}, existing.tags if existing else {}
+        )
+        tags |= clean_tags(payload.tags)
         with self._refusals():
             self._log(
                 run_id, params=[Param(*one) for one in params.items()], tags=[RunTag(*one) for one in tags.items()]
             )
-            for at in range(0, len(parcel.metrics), MOST_METRICS):
-                self._log(run_id, metrics=parcel.metrics[at : at + MOST_METRICS])
-        if known is not None:
-            known.params.update(params)
-            known.tags.update(tags)
-        for file in parcel.files if self._artifacts else ():
+            for at in range(0, len(payload.metrics), MOST_METRICS):
+                self._log(run_id, metrics=payload.metrics[at : at + MOST_METRICS])
+        if existing is not None:
+            existing.params.update(params)
+            existing.tags.update(tags)
+        for file in payload.files if self._artifacts else ():
             self._upload(run_id, self._identity.dir / file.path, folder_of(file))
-        for name, text in parcel.texts.items() if self._artifacts else ():
+        for name, text in payload.texts.items() if self._artifacts else ():
             with self._refusals(artifact=True):
                 self.client.log_text(run_id, text, name)
-        if parcel.status == "RUNNING":
+        if payload.status == "RUNNING":
             self.client.update_run(run_id, status="RUNNING")
-        elif parcel.status:
+        elif payload.status:
             if self._machine is not None:
                 self._machine.stop()
-            self.client.set_terminated(run_id, parcel.status, parcel.ended)
+            self.client.set_terminated(run_id, payload.status, payload.ended)
 
-    def _log(self, run_id: str, **what: Any) -> None:
-        self.client.log_batch(run_id, **what, synchronous=True)
+    def _log(self, run_id: str, **items: Sequence[object]) -> None:
+        self.client.log_batch(run_id, **items, synchronous=True)
 
     def _upload(self, run_id: str, path: Path, folder: str) -> None:
         if not path.exists():
-            return  # somebody has tidied up
+            return  # it has been deleted
         send = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
         with self._refusals(artifact=True):
             send(run_id, str(path), (f"{folder}/{path.name}".lstrip("/") if path.is_dir() else folder) or None)
 
-    def _keep(self, path: Path, folder: str) -> None:
-        """The same at the end, where no record stands for the file that could be counted as rejected."""
+    def _upload_at_end(self, path: Path, folder: str) -> None:
+        """Upload a file at the end, where there is no record to count as rejected."""
         try:
             self._upload(str(self.run_id), path, folder)
         except Rejected as error:
-            messages.say(f"MLflow does not take the file {path}: {error}")
+            messages.say(f"MLflow rejects the file {path}: {error}")
 
     def _send_tables(self) -> None:
-        """Each table whole, as MLflow shows them; read from the journal, since its rows may have come over days."""
+        """Send each table whole, as MLflow shows them, from the journal: its rows may have arrived over days."""
         if not self._tables:
             return
-        tables = gather(self._identity.dir, self._tables)
+        tables = read_tables(self._identity.dir, self._tables)
         listed = [{"path": f"tables/{safe(name)}.json", "type": "table"} for name in tables]
         for (name, table), at in zip(tables.items(), listed, strict=True):
             try:
                 with self._refusals(artifact=True):
                     self.client.log_text(str(self.run_id), msgspec.json.encode(table).decode(), at["path"])
             except Rejected as error:
-                messages.say(f"MLflow does not take the table {name!r}: {error}")
+                messages.say(f"MLflow rejects the table {name!r}: {error}")
         self.client.set_tag(str(self.run_id), "mlflow.loggedArtifacts", msgspec.json.encode(listed).decode())
 
     @contextmanager
     def _refusals(self, artifact: bool = False) -> Iterator[None]:
-        """Tell what MLflow will never take from what it does not take now."""
+        """Raise `Rejected` for what MLflow will never accept; other errors are retried."""
         try:
             yield
         except (MlflowException, requests.HTTPError) as error:
             code = status(error)
             if code not in REFUSED and not (artifact and 400 <= code < 500 and code not in (408, 429)):
                 raise
-            self._meet(str(self.run_id))  # a run that was deleted refuses everything
+            self._load(str(self.run_id))  # a deleted run refuses everything
             raise Rejected(f"{error}"[:500]) from None
         except (ImportError, PermissionError) as error:
             if not artifact:
@@ -264,49 +264,18 @@ class Mlflow:
             raise Rejected(f"{type(error).__name__}: {error}"[:500]) from None
 
 
-class MachineMonitor:
-    """MLflow's own measurements of the machine, for as long as the training runs on it."""
-
-    def __init__(self, monitor: Any, alive: Callable[[], bool]) -> None:
-        self._monitor, self._alive = monitor, alive
-        self._over = threading.Event()
-        threading.Thread(target=self._work, name="chiplog-mlflow-system", daemon=True).start()
-
-    @classmethod
-    def watch(cls, run_id: str, uri: str, started: Attempt) -> MachineMonitor | None:
-        try:
-            from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor  # needs psutil
-
-            monitor = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=uri)
-        except Exception as error:  # it is an extra, and has reasons of its own to fail
-            print(f"no system metrics: {type(error).__name__}: {error}", flush=True)
-            return None
-        return cls(monitor, lambda: liveness.alive(started.pid, started.born))
-
-    def stop(self) -> None:
-        self._over.set()
-
-    def _work(self) -> None:
-        while not self._over.wait(self._monitor.sampling_interval) and self._alive():
-            try:
-                self._monitor.collect_metrics()
-                self._monitor.publish_metrics(self._monitor.aggregate_metrics())
-            except Exception:  # the server is away; the next sample may find it
-                continue
-
-
 def status(error: Exception) -> int:
-    """The HTTP status behind an error of the client; MLflow turns one that it does not know into 500, and says it."""
+    """The HTTP status behind an error of the client, which turns unknown ones into 500 with the status in the text."""
     if isinstance(error, requests.HTTPError):
         return int(error.response.status_code) if error.response is not None else 500
-    if (said := re.search(r"failed with error code (\d{3})", str(error))) is not None:
-        return int(said[1])
+    if (code := re.search(r"failed with error code (\d{3})", str(error))) is not None:
+        return int(code[1])
     return int(error.get_http_status_code()) if isinstance(error, MlflowException) else 500
 
 
-def made(files: Path) -> Iterator[tuple[Path, str]]:
-    """What a run has in `files/` at its end, with the folder it belongs in, but for what a record has brought already
-    and what W&B keeps there for itself. A file with the name of another that was brought has a folder of its own."""
+def files_at_end(files: Path) -> Iterator[tuple[Path, str]]:
+    """The files of a run at its end, with their folders, except those that have records and those that W&B keeps there.
+    A file with the name of one that has a record gets a folder of its own."""
     for path in sorted(files.rglob("*")):
         inside = path.relative_to(files)
         if not path.is_file() or path.name.startswith(".") or inside.parts[0] in (*KEPT, "wandb"):
@@ -318,26 +287,12 @@ def made(files: Path) -> Iterator[tuple[Path, str]]:
         yield path, "" if folder == Path() else folder.as_posix()
 
 
-def gather(run: Path, names: set[str]) -> dict[str, dict[str, Plain]]:
+def read_tables(run: Path, names: set[str]) -> dict[str, dict[str, Plain]]:
     """The tables of a run from its journal, each as columns and rows."""
     rows: dict[str, list[dict[str, Plain]]] = {name: [] for name in names}
-    tail = Tail(run, rank=manifest.load(run).rank)
-    while batch := tail.read():
-        for record in batch:
-            if isinstance(record, Table) and record.name in rows:
-                step = {} if record.step is None else {"step": record.step}
-                rows[record.name] += ({**step, **row} for row in record.rows)
-    tables = {}
-    for name, listed in sorted(rows.items()):
-        if not listed:
-            continue
-        columns = list(dict.fromkeys(key for row in listed for key in row))
-        tables[name] = {"columns": columns, "data": [[row.get(key) for key in columns] for row in listed]}
-    return tables
-
-
-def here(run: Path) -> Attempt | None:
-    """The start of the training, if that runs on this machine."""
-    last = state.attempts(run, rank=manifest.load(run).rank)[-1:]
-    start = last[0].start if last and last[0].state == "running" else None
-    return start if start is not None and start.host == liveness.hostname() else None
+    for record in read_journal(run):
+        if isinstance(record, Table) and record.name in rows:
+            step = {} if record.step is None else {"step": record.step}
+            rows[record.name] += ({**step, **row} for row in record.rows)
+    tables = {name: tabulate(listed) for name, listed in sorted(rows.items()) if listed}
+    return {name: {"columns": columns, "data": data} for name, (columns, data) in tables.items()}

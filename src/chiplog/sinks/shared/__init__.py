@@ -1,1 +1,1 @@
-"""What several sinks share: append-only files, joined rows, names."""
+"""Code that several sinks use: append files, clean values, joined rows, names."""

@@ -1,4 +1,4 @@
-"""Files of `KEY=VALUE` lines, in which people keep credentials beside a project."""
+"""Files of `KEY=VALUE` lines, in which people keep the credentials of a project."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def parse(text: str) -> dict[str, str]:
-    """The variables of such a file: `export`, quotes and comments as a shell has them; nothing is expanded."""
-    found = {}
+    """The variables of a file: `export`, quotes and comments work as in a shell; nothing is expanded."""
+    variables = {}
     for line in text.splitlines():
         if (match := _LINE.fullmatch(line)) is not None:
-            found[match[1]] = _value(match[2])
-    return found
+            variables[match[1]] = _value(match[2])
+    return variables
 
 
 def over(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment with what the files add to it: a later file over an earlier one, none over what is set."""
-    found: dict[str, str] = {}
+    """The environment with the variables of files: a later file overrides an earlier one, the environment all."""
+    variables: dict[str, str] = {}
     for path in paths:
         try:
-            found |= parse(path.read_text(encoding="utf-8", errors="replace"))
+            variables |= parse(path.read_text(encoding="utf-8", errors="replace"))
         except OSError:
-            continue  # most people have none
-    return {**found, **environ}
+            continue  # usually there is none
+    return {**variables, **environ}
 
 
 def known(cwd: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What is set: in the environment, before the project's `.env`, before the person's `~/.amsc.env`."""
+    """The environment, then the project's `.env`, then the user's `~/.amsc.env`."""
     project = [nearest(Path(cwd))] if cwd else []
     return over([Path(environ.get("HOME", "/")) / ".amsc.env", *project], environ)
 
 
 def nearest(folder: Path) -> Path:
-    """The `.env` of a project: in its folder, or in the nearest one above that has one."""
+    """The `.env` of a project, in its folder or the nearest one above."""
     return next((one / ".env" for one in (folder, *folder.parents) if (one / ".env").is_file()), folder / ".env")
 
 

@@ -1,13 +1,16 @@
-"""Rows: what was logged for one step in several calls, joined again."""
+"""Rows: joins what several calls have logged for one step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from chiplog.core import records
-from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Step
+from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Plain, Step
 from chiplog.core.values import convert
+from chiplog.store.journal.tail import Tail
+from chiplog.store.runs import manifest
 
 Metrics = Mapping[str, int | float | bool | str]
 
@@ -21,8 +24,8 @@ class Row(NamedTuple):
 class Rows:
     """Turns records into rows; consecutive `Step` records of one step with different names become one.
 
-    A name that comes twice, another step or another attempt begins a new row. An eval ends the row before it; it and
-    the numbers of an event are rows of their own. With `joined=False` every record is a row.
+    A repeated name, another step or another attempt starts a new row. An eval ends the row before it; it and the
+    numbers of an event are rows of their own. With `joined=False` every record is a row.
     """
 
     def __init__(self, joined: bool = True) -> None:
@@ -60,7 +63,7 @@ class Rows:
         return [] if held is None else [held]
 
     def save(self) -> str | None:
-        """The held row as a line of JSON; a `Rows` that loads it goes on from here."""
+        """The held row as a line of JSON; a `Rows` that loads it continues from here."""
         if self._held is None:
             return None
         step, time, metrics = self._held
@@ -76,11 +79,24 @@ class Rows:
             self.feed(records.decode(saved.encode()))
 
 
+def tabulate(rows: Sequence[Mapping[str, Plain]]) -> tuple[list[str], list[list[Plain]]]:
+    """The columns of rows, in order of appearance, and their cells."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return columns, [[row.get(name) for name in columns] for row in rows]
+
+
+def read_journal(run: Path) -> Iterator[AnyRecord]:
+    """All records of the main rank of a run."""
+    tail = Tail(run, rank=manifest.load(run).rank)
+    while batch := tail.read():
+        yield from batch
+
+
 def _split(record: Eval | Event) -> list[Row]:
-    """The points of a record as rows; more than one where a name comes twice."""
-    found: list[dict[str, int | float]] = []
+    """The points of a record as rows; more than one if a name is repeated."""
+    rows: list[dict[str, int | float]] = []
     for name, value in records.points(record):
-        if not found or name in found[-1]:
-            found.append({})
-        found[-1][name] = value
-    return [Row(record.step, record.time, metrics) for metrics in found]
+        if not rows or name in rows[-1]:
+            rows.append({})
+        rows[-1][name] = value
+    return [Row(record.step, record.time, metrics) for metrics in rows]

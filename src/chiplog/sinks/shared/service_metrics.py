@@ -1,7 +1,7 @@
-"""The names and units under which services get a record's numbers: the same for all of them.
+"""The names and units under which all services get a record's numbers.
 
-Most are the series as they are. What the engine keeps in base units and under its own groups is turned into what
-people's charts are called: `gpu/0/dram_free` in MiB, `train/moe_load_cv`, `allocator/weights_mib`.
+Most are the series unchanged. What the engine keeps in base units and under its own groups gets the names and units of
+existing charts: `gpu/0/dram_free` in MiB, `train/moe_load_cv`, `allocator/weights_mib`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from chiplog.core import records
 from chiplog.core.records import AnyRecord, Event, Number
 
 MIB = 1 << 20
-IN_MIB = frozenset(("dram_free", "dram_total", "pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx"))  # bytes, bytes a second
+IN_MIB = frozenset(("dram_free", "dram_total", "pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx"))  # bytes, bytes/s
 FLOPS = frozenset(("blocks", "lm_head", "attention"))  # of a sol record
 IN_SHORT = frozenset(("aux_loss", "z_loss", "expert_utilization", "load_imbalance"))  # of a moe record
 
 
 def outward(record: AnyRecord) -> dict[str, Number]:
-    """The numbers of a record by the names that services get; empty for a record without any."""
+    """The numbers of a record under the names that services get; empty for a record without any."""
     points = records.points(record)
     if not isinstance(record, Event):
         return dict(points)
@@ -34,7 +34,7 @@ def outward(record: AnyRecord) -> dict[str, Number]:
 
 
 def texts(record: AnyRecord) -> dict[str, str]:
-    """The texts beside them that services get too: why a GPU is throttled, if it is."""
+    """The texts that services get too: why a GPU is throttled, if it is."""
     if not isinstance(record, Event) or record.name != "gpu":
         return {}
     reason = record.data.get("throttle")
@@ -42,7 +42,7 @@ def texts(record: AnyRecord) -> dict[str, str]:
 
 
 def allocated(data: Mapping[str, object]) -> dict[str, Number]:
-    """Device memory in MiB by segment, of an allocator's report: `{"stats": [{"name": ..., "device": bytes}, ...]}`."""
+    """Device memory in MiB by segment, from an allocator's data: `{"stats": [{"name": ..., "device": bytes}, ...]}`."""
     stats = data.get("stats")
     if not isinstance(stats, list):
         return {}
@@ -58,7 +58,7 @@ def _gpu(points: Iterable[tuple[str, Number]]) -> dict[str, Number]:
     for name, value in points:
         field = name.rpartition("/")[2]
         if field == "fan" and not value:
-            continue  # a passively cooled one has none
+            continue  # a passively cooled GPU has none
         row[name] = value / MIB if field in IN_MIB else value
     return row
 

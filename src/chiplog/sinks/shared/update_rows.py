@@ -1,7 +1,7 @@
-"""Updates: everything that one call of a history logged, joined again from the records it was kept in.
+"""Updates: joins the records of everything that one call of a history has logged.
 
-A row of numbers is one record, and nothing else is needed. A row that also has vectors, texts or values on a device
-becomes several records, some of them later: an event `update` with the names of the row goes before them.
+A row of numbers is one record. A row that also has vectors, texts or values on a device becomes several records, some
+of them later, after an event `update` with the names of the row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chiplog.core import records
 from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Finish, Matrix, Plain, Step, Text
 
 UPDATE = "update"
-PATIENCE = 30 * 1_000_000_000  # ns that a row waits for a value; the device that has it may have failed
+PATIENCE = 30 * 1_000_000_000  # ns that a row waits for a value, whose device may have failed
 
 
 class Update(NamedTuple):
@@ -24,7 +24,7 @@ class Update(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """An update whose values have not all come."""
+    """An update whose values have not all arrived."""
 
     step: int | float | None
     time: int
@@ -33,19 +33,19 @@ class _Open(NamedTuple):
     missing: set[str]
 
     def whole(self) -> Update:
-        """With the values in the order they were given, statistics behind them."""
-        given = {name: self.metrics[name] for name in self.names if name in self.metrics}
-        return Update(self.step, self.time, given | self.metrics)
+        """The update with its values in the order they were logged, statistics last."""
+        ordered = {name: self.metrics[name] for name in self.names if name in self.metrics}
+        return Update(self.step, self.time, ordered | self.metrics)
 
 
 class Updates:
     """Turns records into updates, in the order they were made.
 
-    What nobody logged by an update (statistics that come late, the numbers of events) makes none.
+    What was not logged by an update (late statistics, the numbers of events) makes none.
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[_Open | Update] = deque()  # the first is open; those behind it may be whole
+        self._waiting: deque[_Open | Update] = deque()  # the first is open; later ones may be whole
 
     def feed(self, record: AnyRecord) -> list[Update]:
         """The updates that this record completes."""
@@ -74,13 +74,13 @@ class Updates:
         return self._complete(record.time)
 
     def drain(self) -> list[Update]:
-        """All that are waiting, as far as they have come."""
-        found = [one if isinstance(one, Update) else one.whole() for one in self._waiting]
+        """All that are waiting, with the values that have arrived."""
+        updates = [one if isinstance(one, Update) else one.whole() for one in self._waiting]
         self._waiting.clear()
-        return [one for one in found if one.metrics]
+        return [one for one in updates if one.metrics]
 
     def save(self) -> list[Plain]:
-        """What is waiting, as plain data; an `Updates` that loads it goes on from here."""
+        """What is waiting, as plain data; an `Updates` that loads it continues from here."""
         waiting = [
             {
                 "step": one.step,
@@ -103,7 +103,7 @@ class Updates:
                 self._waiting.append(Update(step, time, metrics))
 
     def _join(self, step: int | float | None, metrics: Mapping[str, Plain], across: bool = False) -> bool:
-        """Add values to the first update that waits for them, statistics to the one that has their metric."""
+        """Add values to the first update that waits for them, and statistics to the one that has their metric."""
         for one in self._waiting:
             if not isinstance(one, _Open) or one.step != step:
                 continue
@@ -117,7 +117,7 @@ class Updates:
         return False
 
     def _complete(self, now: int) -> list[Update]:
-        found: list[Update] = []
+        complete: list[Update] = []
         while self._waiting:
             first = self._waiting[0]
             if isinstance(first, _Open):
@@ -126,8 +126,8 @@ class Updates:
                 first = first.whole()
             self._waiting.popleft()
             if first.metrics:
-                found.append(first)
-        return found
+                complete.append(first)
+        return complete
 
 
 def _value(record: Matrix | Text) -> Plain:

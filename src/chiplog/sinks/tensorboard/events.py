@@ -1,7 +1,6 @@
-"""Events as TensorBoard stores them: protocol buffers, framed as TFRecords. Bytes from values, and nothing else.
+"""Events as TensorBoard stores them: protocol buffers, framed as TFRecords. Turns values into bytes.
 
-One event holds all scalars of a row, which makes it the cheapest correct way to say them: their tags are encoded and
-checked once, and from then on a scalar costs its four bytes.
+One event holds all scalars of a row, and each tag is encoded once: from then on a scalar costs its four bytes.
 """
 
 from __future__ import annotations
@@ -10,37 +9,28 @@ import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from chiplog.core.records import Number, Plain
-from chiplog.sinks.tensorboard.crc32c import START, Moved, crc32c, moved, update
+from chiplog.sinks.tensorboard.crc32c import crc32c
+from chiplog.store.protobuf import double, integer, message, utf8, varint
 
 VERSION = b"brain.Event:2"
-LONG = 256  # bytes of a tag from which it is not worth remembering
-FURTHEST = (1 << 63) - 1
+LONG = 256  # bytes of a tag that is not worth caching
 _DT_FLOAT, _DT_STRING = 1, 7
 _SUCCESS = 1
 
 
-class Tag(NamedTuple):
-    """What stands before a scalar in its event."""
-
-    data: bytes
-    crc: int  # of the data, from zero
-    moved: Moved | None  # None for one that is too long
-
-
 class Tags:
-    """The tags of scalars, each encoded once."""
+    """The tags of scalars, each encoded once: the bytes before a scalar in its event."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Tag] = {}
+        self._encoded: dict[str, bytes] = {}
 
     def scalars(self, time: int, step: int, row: Mapping[str, Number]) -> bytes:
         """A row of scalars as one framed event, as 32-bit floats."""
-        known = self._known
+        encoded = self._encoded
         try:
-            tags = [known[name] for name in row]
+            tags = [encoded[name] for name in row]
         except KeyError:
             tags = [self._tag(name) for name in row]
         try:
@@ -48,46 +38,28 @@ class Tags:
         except (OverflowError, struct.error):
             floats = struct.pack(f"<{len(row)}f", *map(_float, row.values()))
         values = b"".join(
-            [piece for tag, at in zip(tags, range(0, len(floats), 4)) for piece in (tag.data, floats[at : at + 4])]  # noqa: B905
+            [piece for tag, at in zip(tags, range(0, len(floats), 4)) for piece in (tag, floats[at : at + 4])]  # noqa: B905
         )
-        head = _head(time, step) + b"\x2a" + _varint(len(values))
-        return _framed(head + values, _crc(head, tags, floats))
+        return _framed(_head(time, step) + message(5, values))
 
-    def _tag(self, name: str) -> Tag:
-        tag = self._known.get(name)
+    def _tag(self, name: str) -> bytes:
+        tag = self._encoded.get(name)
         if tag is None:
-            said = _bytes(1, _utf8(name)) + b"\x15"
-            data = b"\x0a" + _varint(len(said) + 4) + said
-            kept = len(data) < LONG
-            tag = Tag(data, update(0, data), moved(len(data))) if kept else Tag(data, 0, None)
-            if kept:
-                self._known[name] = tag
+            field = message(1, utf8(name)) + b"\x15"
+            tag = b"\x0a" + varint(len(field) + 4) + field
+            if len(tag) < LONG:
+                self._encoded[name] = tag
         return tag
-
-
-def _crc(head: bytes, tags: Sequence[Tag], floats: bytes) -> int:
-    """The CRC of an event of scalars: what `crc32c` gives for it, by what is known of the tags."""
-    crc = update(START, head)
-    end0, end1, end2, end3 = moved(4)
-    for tag, (word,) in zip(tags, struct.iter_unpack("<I", floats), strict=True):
-        if tag.moved is None:
-            crc = update(crc, tag.data) ^ word
-        else:
-            t0, t1, t2, t3 = tag.moved
-            crc = t0[crc & 255] ^ t1[crc >> 8 & 255] ^ t2[crc >> 16 & 255] ^ t3[crc >> 24] ^ tag.crc ^ word
-        crc = end0[crc & 255] ^ end1[crc >> 8 & 255] ^ end2[crc >> 16 & 255] ^ end3[crc >> 24]
-    return crc ^ START
 
 
 def version(time: int) -> bytes:
     """The first event of a file."""
-    data = _double(1, time / 1e9) + _bytes(3, VERSION)
-    return _framed(data, crc32c(data))
+    return _framed(double(1, time / 1e9) + message(3, VERSION))
 
 
-def text(time: int, step: int, name: str, said: str) -> bytes:
-    tensor = _number(1, _DT_STRING) + _bytes(2, _bytes(2, _number(1, 1))) + _bytes(8, _utf8(said))
-    return _event(time, step, name, _bytes(8, tensor) + _plugin("text", b""))
+def text(time: int, step: int, name: str, content: str) -> bytes:
+    tensor = integer(1, _DT_STRING) + message(2, message(2, integer(1, 1))) + message(8, utf8(content))
+    return _event(time, step, name, message(8, tensor) + _plugin("text", b""))
 
 
 def histogram(
@@ -98,7 +70,7 @@ def histogram(
     counts: Sequence[float],
     sums: tuple[float, float] | None = None,
 ) -> bytes:
-    """`sums` are the sum and the sum of squares; where only the bins are known, those of values in their middles."""
+    """`sums` are the sum and the sum of squares of the values; without them, those of the middles of the bins."""
     middles = [(low + high) / 2 for low, high in pairwise(edges)]
     total = sum(counts)
     first, second = sums or (
@@ -107,37 +79,37 @@ def histogram(
     )
     data = b"".join(
         (
-            _double(1, edges[0]),
-            _double(2, edges[-1]),
-            _double(3, total),
-            _double(4, first),
-            _double(5, second),
-            _bytes(6, struct.pack(f"<{len(counts)}d", *edges[1:])),
-            _bytes(7, struct.pack(f"<{len(counts)}d", *counts)),
+            double(1, edges[0]),
+            double(2, edges[-1]),
+            double(3, total),
+            double(4, first),
+            double(5, second),
+            message(6, struct.pack(f"<{len(counts)}d", *edges[1:])),
+            message(7, struct.pack(f"<{len(counts)}d", *counts)),
         )
     )
-    return _event(time, step, name, _bytes(5, data))
+    return _event(time, step, name, message(5, data))
 
 
 def image(time: int, step: int, name: str, data: bytes) -> bytes:
-    """An encoded picture, as it is."""
+    """An image, as it was encoded."""
     width, height = dimensions(data)
-    picture = _number(1, height) + _number(2, width) + _number(3, 3) + _bytes(4, data)
-    return _event(time, step, name, _bytes(4, picture))
+    image = integer(1, height) + integer(2, width) + integer(3, 3) + message(4, data)
+    return _event(time, step, name, message(4, image))
 
 
 def session_start(time: int, config: Mapping[str, Plain]) -> bytes:
-    """What the HParams page shows of a run."""
-    hparams = b"".join(_bytes(1, _bytes(1, _utf8(name)) + _bytes(2, _value(one))) for name, one in config.items())
-    return _hparams(time, "session_start_info", _bytes(3, hparams + _double(5, time / 1e9)))
+    """The hyperparameters, for the HParams page."""
+    hparams = b"".join(message(1, message(1, utf8(name)) + message(2, _value(one))) for name, one in config.items())
+    return _hparams(time, "session_start_info", message(3, hparams + double(5, time / 1e9)))
 
 
 def session_end(time: int) -> bytes:
-    return _hparams(time, "session_end_info", _bytes(4, _number(1, _SUCCESS) + _double(2, time / 1e9)))
+    return _hparams(time, "session_end_info", message(4, integer(1, _SUCCESS) + double(2, time / 1e9)))
 
 
 def dimensions(data: bytes) -> tuple[int, int]:
-    """Width and height of an encoded picture; (0, 0) where it does not say so in a way that is known here."""
+    """Width and height of a PNG, GIF or JPEG; (0, 0) for other formats."""
     if data.startswith(b"\x89PNG") and len(data) >= 24:
         width, height = struct.unpack(">II", data[16:24])
         return width, height
@@ -150,7 +122,7 @@ def dimensions(data: bytes) -> tuple[int, int]:
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
-    """From the frame header, behind segments that each say how long they are."""
+    """From the frame header, after segments that each state their length."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
@@ -161,80 +133,53 @@ def _jpeg(data: bytes) -> tuple[int, int]:
 
 
 def _hparams(time: int, what: str, info: bytes) -> bytes:
-    nothing = _number(1, _DT_FLOAT) + _bytes(2, _bytes(2, _number(1, 1))) + _bytes(5, bytes(4))
-    return _event(time, 0, f"_hparams_/{what}", _bytes(8, nothing) + _plugin("hparams", info))
+    empty = integer(1, _DT_FLOAT) + message(2, message(2, integer(1, 1))) + message(5, bytes(4))
+    return _event(time, 0, f"_hparams_/{what}", message(8, empty) + _plugin("hparams", info))
 
 
 def _value(value: Plain) -> bytes:
     """A `google.protobuf.Value`."""
     if isinstance(value, bool):
-        return _number(4, value)
+        return integer(4, value)
     if isinstance(value, (int, float)):
-        return _double(2, _float(value))
-    return _bytes(3, _utf8(str(value)))
+        return double(2, _float(value))
+    return message(3, utf8(str(value)))
 
 
 def _plugin(name: str, content: bytes) -> bytes:
-    return _bytes(9, _bytes(1, _bytes(1, name.encode()) + _bytes(2, content)))
+    return message(9, message(1, message(1, name.encode()) + message(2, content)))
 
 
-def _event(time: int, step: int, name: str, said: bytes) -> bytes:
+def _event(time: int, step: int, name: str, value: bytes) -> bytes:
     """One value of a summary, framed."""
-    data = _head(time, step) + _bytes(5, _bytes(1, _bytes(1, _utf8(name)) + said))
-    return _framed(data, crc32c(data))
+    return _framed(_head(time, step) + message(5, message(1, message(1, utf8(name)) + value)))
 
 
 def _head(time: int, step: int) -> bytes:
-    return _double(1, time / 1e9) + b"\x10" + _varint(step)
+    return double(1, time / 1e9) + integer(2, step)
 
 
-def _framed(data: bytes, crc: int) -> bytes:
-    return b"%b%b%b" % (_length(len(data)), data, struct.pack("<I", _masked(crc)))
+def _framed(data: bytes) -> bytes:
+    return b"%b%b%b" % (_length(len(data)), data, struct.pack("<I", _masked(crc32c(data))))
 
 
 @lru_cache(4096)
 def _length(size: int) -> bytes:
-    said = struct.pack("<Q", size)
-    return said + struct.pack("<I", _masked(crc32c(said)))
+    length = struct.pack("<Q", size)
+    return length + struct.pack("<I", _masked(crc32c(length)))
 
 
 def _masked(crc: int) -> int:
     return (crc >> 15 | crc << 17) + 0xA282EAD8 & 0xFFFFFFFF
 
 
-def _varint(number: int) -> bytes:
-    number &= 0xFFFFFFFFFFFFFFFF
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _double(field: int, value: float) -> bytes:
-    return struct.pack("<Bd", field << 3 | 1, value)
-
-
-def _bytes(field: int, data: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(data)) + data
-
-
-def _utf8(said: str) -> bytes:
-    return said.encode("utf-8", "backslashreplace")
-
-
 def _float(value: object) -> float:
-    """A number as a 32-bit float can say it: infinite where it is beyond."""
+    """A number as a 32-bit float, infinite if it is beyond its range."""
     try:
-        double = float(value)  # type: ignore[arg-type]
-        struct.pack("<f", double)
+        number = float(value)  # type: ignore[arg-type]
+        struct.pack("<f", number)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")  # type: ignore[operator]
     except (TypeError, ValueError):
         return float("nan")
-    return double
+    return number

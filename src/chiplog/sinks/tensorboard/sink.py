@@ -1,4 +1,4 @@
-"""TensorBoard: event files by a writer of our own, without TensorFlow, torch or TensorBoard itself."""
+"""TensorBoard: event files, written without TensorFlow, torch or TensorBoard itself."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from chiplog.core.records import (
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.media import Histogram as Distribution
 from chiplog.sinks.shared.append_file import AppendFile
+from chiplog.sinks.shared.clean import whole_step
 from chiplog.sinks.shared.service_metrics import outward
 from chiplog.sinks.tensorboard import events
 
 FILE = "events.out.tfevents.chiplog"
-LARGEST = 4 << 20  # bytes of a picture; its CRC is counted in Python, beside the training
+LARGEST = 4 << 20  # bytes of an image; its CRC is computed in Python, in the training process
 _MOST = 1e300
 
 
@@ -41,66 +42,61 @@ def open_sink(
     dir: str | None = None,
     folder: str | None = None,
 ) -> Tensorboard:
-    """`dir` is a log directory of several runs, where this one has a folder; `folder` is one where it has a file."""
+    """`dir` is a log directory in which each run has a folder; `folder` is the folder of this run's event file."""
     if folder is not None:
         return Tensorboard(Path(folder).expanduser().absolute(), identity.dir, f"{FILE}.{identity.id}")
-    place = identity.files / "tensorboard" if dir is None else Path(dir).expanduser().absolute() / identity.id
-    return Tensorboard(place, identity.dir)
+    parent = identity.files / "tensorboard" if dir is None else Path(dir).expanduser().absolute() / identity.id
+    return Tensorboard(parent, identity.dir)
 
 
 class Tensorboard:
-    """One event file in a folder; pictures are read from the run's directory. An empty state is an empty file."""
+    """One event file in a folder; images are read from the run directory. An empty state means an empty file."""
 
     def __init__(self, folder: Path, run: Path, name: str = FILE) -> None:
         self.path = folder / name
         self._run = run
-        self._tape = AppendFile(self.path)
+        self._file = AppendFile(self.path)
         self._tags = events.Tags()
         self._config: dict[str, Plain] = {}
         self._step = 0  # of the newest record that has one
-        self._behind: Mapping[str, Plain] | None = {}  # a state that is still to be restored
+        self._started = False
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
-        self._begin()
+        self._start()
         if batch:
-            first = [] if self._tape.size else [events.version(batch[0].time)]
-            self._tape.append(b"".join([*first, *self._events(batch)]))
+            first = [] if self._file.size else [events.version(batch[0].time)]
+            self._file.append(b"".join([*first, *self._events(batch)]))
 
     def close(self) -> None:
-        self._tape.close()
+        self._file.close()
 
     def state(self) -> dict[str, Plain]:
-        self._begin()
-        return {"size": self._tape.size, "step": self._step, "config": self._config}
+        self._start()
+        return {"size": self._file.size, "step": self._step, "config": self._config}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        """Bring the file back to what it held; where that fails it is tried again before the next write."""
-        self._behind = state
-        self._tape.close()  # the file may have been replaced since
-        self._begin()
+        """Cut the file back to what it held when the state was saved."""
+        size = state.get("size", 0)
+        if not self._file.restore(size):
+            left = f"{self._file.length():,} of {size:,} bytes are left"
+            messages.say(f"{self.path} was changed by another program: {left}; it starts again")
+            self._file.cut(0)  # the middle of an event is not a place to continue from
+        self._step, self._config = state.get("step", 0), dict(state.get("config", {}))
+        self._started = True
 
-    def _begin(self) -> None:
-        if self._behind is None:
-            return
-        size = self._behind.get("size", 0)
-        if (length := self._tape.length()) < size:
-            messages.say(
-                f"{self.path} was changed by somebody else: {length:,} of {size:,} bytes were left; it begins anew"
-            )
-            size = 0  # the middle of an event is no place to go on from
-        self._tape.cut(size)
-        self._step, self._config = self._behind.get("step", 0), dict(self._behind.get("config", {}))
-        self._behind = None
+    def _start(self) -> None:
+        if not self._started:
+            self.restore({})
 
     def _events(self, batch: Sequence[AnyRecord]) -> Iterator[bytes]:
         scalars = self._tags.scalars
         for record in batch:
             if type(record) is Step:
-                self._step = _whole(record.step, self._step)
+                self._step = whole_step(record.step, self._step)
                 if record.metrics:
                     yield scalars(record.time, self._step, record.metrics)  # type: ignore[arg-type]
             elif isinstance(record, (Eval, Event)):
-                self._step = _whole(record.step, self._step)
+                self._step = whole_step(record.step, self._step)
                 if row := outward(record):
                     yield scalars(record.time, self._step, row)
                 elif isinstance(record, Event) and record.name == "config":
@@ -109,24 +105,24 @@ class Tensorboard:
                 yield from self._media(record)
 
     def _configured(self, record: Event) -> Iterator[bytes]:
-        """As hyperparameters the first time, which is all that TensorBoard looks at; and as text every time."""
+        """As hyperparameters the first time, since TensorBoard reads no others, and as text every time."""
         if not self._config:
             yield events.session_start(
                 record.time,
                 {name: value for name, value in flatten(record.data, ".") if not isinstance(value, Mapping)},
             )
         self._config = {**self._config, **_strict(record)}
-        said = msgspec.json.format(msgspec.json.encode(self._config), indent=2).decode()
-        yield events.text(record.time, self._step, "config", "\n".join(f"    {line}" for line in said.splitlines()))
+        text = msgspec.json.format(msgspec.json.encode(self._config), indent=2).decode()
+        yield events.text(record.time, self._step, "config", "\n".join(f"    {line}" for line in text.splitlines()))
 
     def _media(self, record: AnyRecord) -> Iterator[bytes]:
         if isinstance(record, (Text, Histogram, Matrix, File, Alert)):
-            step = _whole(record.step, self._step)
+            step = whole_step(record.step, self._step)
         if isinstance(record, Text):
             yield events.text(record.time, step, record.name, record.text)
         elif isinstance(record, Histogram):
             edges, counts = _finite(record.edges), _finite(record.counts)
-            if 2 <= len(edges) == len(counts) + 1:  # not one that was cut to fit into a line
+            if 2 <= len(edges) == len(counts) + 1:  # not one that was truncated to fit a line
                 yield events.histogram(record.time, step, record.name, edges, counts)
         elif isinstance(record, Matrix):
             if numbers := _finite([value for row in record.values for value in row]):
@@ -135,14 +131,14 @@ class Tensorboard:
                 counts = [float(one) for one in bins.counts]
                 yield events.histogram(record.time, step, record.name, bins.edges, counts, sums)
         elif isinstance(record, File) and record.media.startswith("image/"):
-            if (data := self._picture(record)) is not None:
+            if (data := self._image(record)) is not None:
                 yield events.image(record.time, step, record.name, data)
         elif isinstance(record, Alert):
             yield events.text(record.time, step, "alerts", f"**{record.level}: {record.title}** {record.text}".rstrip())
         elif isinstance(record, Finish) and record.state == "finished":
             yield events.session_end(record.time)
 
-    def _picture(self, record: File) -> bytes | None:
+    def _image(self, record: File) -> bytes | None:
         path = self._run / record.path
         try:
             if path.stat().st_size <= LARGEST:
@@ -150,7 +146,7 @@ class Tensorboard:
             why = f"it has more than {LARGEST >> 20} MiB"
         except OSError as error:
             why = str(error)
-        messages.once(f"tensorboard {path}", f"{path} is not in TensorBoard's file: {why}")
+        messages.once(f"tensorboard {path}", f"{path} is not in the TensorBoard file: {why}")
         return None
 
 
@@ -160,12 +156,5 @@ def _strict(record: Event) -> dict[str, Plain]:
 
 
 def _finite(numbers: Sequence[Number | str]) -> list[float]:
-    """Numbers as doubles, without those that are not finite, which TensorBoard cannot draw."""
+    """Numbers as doubles, without NaN and infinities, which TensorBoard cannot draw."""
     return [float(one) for one in numbers if not isinstance(one, str) and -_MOST <= one <= _MOST]
-
-
-def _whole(step: int | float | None, before: int) -> int:
-    """A step as TensorBoard counts: whole, in 64 bits."""
-    if step is None or step - step != 0:
-        return before
-    return max(-events.FURTHEST, min(events.FURTHEST, int(step)))

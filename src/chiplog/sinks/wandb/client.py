@@ -1,7 +1,7 @@
-"""The process that W&B's SDK sends from, and how to be rid of it. Like the proof, it looks behind the SDK's doors.
+"""The process that W&B's SDK sends from, and how to get rid of it. Uses private parts of the SDK.
 
-That process keeps the id of a run whose beginning failed, and refuses it from then on; and one that cannot send holds
-whoever asks it to end. So a client that gets nowhere is killed, and the next try has a new one.
+That process remembers the id of a run that failed to start, and refuses it from then on; and if it cannot send, it
+blocks whoever asks it to end. So a process that makes no progress is killed, and the next try has a new one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from wandb.sdk.lib.service import service_token
 from chiplog.core.engine import shutdown
 
 
-def start() -> Any:
-    """The SDK's settings, with its process running. It asks to be ended with the interpreter; our runs end before."""
+def start() -> wandb.Settings:
+    """Start the SDK's process; its settings. It ends with the interpreter, after our runs."""
     setup = wandb.setup(wandb.Settings(silent=True))
     shutdown.go_first()
     return setup.settings
@@ -30,7 +30,7 @@ def is_free() -> bool:
 
 
 def discard(run: Any = None) -> bool:
-    """Kill the SDK's process with what it has not sent; false where it also serves runs that are not ours."""
+    """Kill the SDK's process with what it has not sent; false if it also serves runs that are not ours."""
     with wandb_setup._singleton_lock:
         setup = wandb_setup._singleton
         if setup is None:
@@ -39,13 +39,13 @@ def discard(run: Any = None) -> bool:
         if any(one is not run for one in setup._active_runs) or (connection and not connection.owns_service):
             return False
         wandb_setup._singleton = None
-    wbauth.unauthenticate_session(update_settings=False)  # the next one may find another key
+    wbauth.unauthenticate_session(update_settings=False)  # the next one may have another key
     if connection is not None:
         connection._torn_down = True
         if connection._cleanup is not None:
             connection._cleanup()
         service_token.clear_service_in_env()
-        connection._finalizer._queue.put(None)  # its thread would be heard of when it finds nobody there
+        connection._finalizer._queue.put(None)  # otherwise its thread reports that the process is gone
         connection._finalizer._thread.join(1.0)
         connection._proc._process.kill()
         connection._proc.join()

@@ -14,6 +14,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from chiplog.store.protobuf import integer as _number
+from chiplog.store.protobuf import message as _bytes
+from chiplog.store.protobuf import utf8 as _utf8
+from chiplog.store.protobuf import varint as _varint
+
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4  # TrackEvent.Type
 _CLEARED = 1  # sequence_flags: forget the strings interned so far
 _REALTIME, _BOOTTIME, _OURS = 1, 6, 64  # clock ids; 64 and up belong to a sequence
@@ -207,26 +212,3 @@ def _value(value: Any, depth: int = 0) -> bytes:
 
 def _packet(data: bytes) -> bytes:
     return b"\x0a" + _varint(len(data)) + data
-
-
-def _bytes(field: int, data: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(data)) + data
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    if value < 128:
-        return value.to_bytes(1, "little")
-    said = bytearray()
-    while value > 127:
-        said.append(value & 127 | 128)
-        value >>= 7
-    said.append(value)
-    return bytes(said)
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")

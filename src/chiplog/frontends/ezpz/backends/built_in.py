@@ -47,7 +47,7 @@ class SinkBackend(TrackerBackend):
         return self._sink_options()
 
     def _sink_options(self) -> dict[str, object]:
-        options = registry.SERVICES[self.name].options if self.name in registry.SERVICES else ()
+        options = registry.service_options(self.name) if self.name in registry.SERVICES else ()
         return {key: value for key, value in self.options.items() if key in options}
 
     def bind(self, writer: Writer) -> None:

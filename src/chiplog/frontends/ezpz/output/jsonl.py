@@ -18,9 +18,8 @@ from chiplog.core import records
 from chiplog.core.records import AnyRecord, Plain
 from chiplog.core.values import convert
 from chiplog.metrics.ranks.statistics import ALWAYS
-from chiplog.sinks.csv.table import keep_aside
 from chiplog.sinks.jsonl import Jsonl
-from chiplog.sinks.shared.append_file import CHUNK
+from chiplog.sinks.shared.append_file import CHUNK, keep_aside
 from chiplog.sinks.shared.update_rows import Update, Updates
 
 logger = logging.getLogger("chiplog.ezpz")
@@ -96,7 +95,7 @@ class RowLines:
     def __init__(self, path: Path, rank: int = 0) -> None:
         self._rank = rank
         self._updates = Updates()
-        self._file = Jsonl(path, say=self._line)  # type: ignore[arg-type]  # it gets updates instead of records
+        self._file = Jsonl(path, encode=self._line)  # type: ignore[arg-type]  # it gets updates instead of records
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._write([update for record in batch for update in self._updates.feed(record)])

@@ -1,4 +1,4 @@
-"""What MLflow gets of a batch, in its own words."""
+"""The payload of a batch, in MLflow's terms."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from chiplog.sinks.shared.project_name import project
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of MLflow's own imports
-    from chiplog.sinks.mlflow.batch import Batch, pack, safe, settle, whole
     from chiplog.sinks.mlflow.login import located, variables
-    from chiplog.sinks.mlflow.sink import EXPERIMENT, made, open_sink
+    from chiplog.sinks.mlflow.payload import Payload, pack, params_and_tags, safe
+    from chiplog.sinks.mlflow.sink import EXPERIMENT, files_at_end
 
 SECOND = 1_000_000_000
 
 
-def packed(*records: Any, counter: int = 0, reduced: bool = False) -> Batch:
+def packed(*records: Any, counter: int = 0, reduced: bool = False) -> Payload:
     return pack(records, "chiplog.", counter, reduced)
 
 
-def points(parcel: Batch) -> list[tuple[str, float, int]]:
-    return [(one.key, one.value, one.step) for one in parcel.metrics]
+def points(payload: Payload) -> list[tuple[str, float, int]]:
+    return [(one.key, one.value, one.step) for one in payload.metrics]
 
 
 def test_points_have_the_names_steps_and_times_of_their_records() -> None:
     """An eval under `eval/`, and times in milliseconds."""
-    parcel = packed(Step(1, 5 * SECOND, 3, {"loss": 2.5, "note": "x", "ok": True}), Eval(2, 6 * SECOND, 3, {"loss": 3}))
-    assert points(parcel) == [("loss", 2.5, 3), ("ok", 1.0, 3), ("eval/loss", 3.0, 3)]
-    assert [one.timestamp for one in parcel.metrics] == [5000, 5000, 6000]
+    payload = packed(
+        Step(1, 5 * SECOND, 3, {"loss": 2.5, "note": "x", "ok": True}), Eval(2, 6 * SECOND, 3, {"loss": 3})
+    )
+    assert points(payload) == [("loss", 2.5, 3), ("ok", 1.0, 3), ("eval/loss", 3.0, 3)]
+    assert [one.timestamp for one in payload.metrics] == [5000, 5000, 6000]
 
 
 def test_rows_without_a_step_are_counted() -> None:
@@ -47,23 +49,23 @@ def test_rows_without_a_step_are_counted() -> None:
         Step(5, 0, 4, {"loss": 1}),
         Event(6, 0, "host", {"load": 4}),
     ]
-    parcel = packed(*rows)
-    assert [step for name, _, step in points(parcel) if name == "host/load"] == [0, 1, 11, 12]
-    assert parcel.counter == 13
+    payload = packed(*rows)
+    assert [step for name, _, step in points(payload) if name == "host/load"] == [0, 1, 11, 12]
+    assert payload.counter == 13
     assert points(packed(rows[0], counter=13)) == [("host/load", 1.0, 13)]
 
 
 def test_a_metric_with_rank_statistics_is_the_local_one() -> None:
     """So that MLflow groups them; one without stays as it is."""
-    parcel = packed(Step(1, 0, 0, {"loss": 1.0, "loss/mean": 2.0, "lr": 3.0, "x/mean": 4.0}))
-    assert [name for name, _, _ in points(parcel)] == ["loss/local", "loss/mean", "lr", "x/mean"]
+    payload = packed(Step(1, 0, 0, {"loss": 1.0, "loss/mean": 2.0, "lr": 3.0, "x/mean": 4.0}))
+    assert [name for name, _, _ in points(payload)] == ["loss/local", "loss/mean", "lr", "x/mean"]
 
 
 def test_where_statistics_come_later_a_metric_is_the_local_one_from_the_start() -> None:
     """By what the run says before its first row: also at steps without statistics; not counters, evals and the
     statistics themselves. A new start says it anew."""
     statistics = {"loss/mean": 1.5, "loss/max": 2.0, "loss/min": 1.0, "loss/std": 0.5, "loss/p50": 1.0}
-    parcel = packed(
+    payload = packed(
         Event(1, 0, "ranks", {"statistics": "async"}),
         Step(2, 0, 0, {"loss": 1.0, "lr": 0.1, "reward/mean": 3.0}),
         Step(3, 0, 0, {**statistics, "ranks/skew": 0.1}),
@@ -71,8 +73,8 @@ def test_where_statistics_come_later_a_metric_is_the_local_one_from_the_start() 
         Event(5, 0, "gpu", {"id": 0, "power": 300.0}),
     )
     names = ["loss/local", "lr", "reward/mean/local", *statistics, "ranks/skew", "eval/loss", "gpu/0/power"]
-    assert [name for name, _, _ in points(parcel)] == names
-    sync = packed(Step(6, 0, 1, {"loss": 1.0, "acc": 2.0, **statistics}), reduced=parcel.reduced)
+    assert [name for name, _, _ in points(payload)] == names
+    sync = packed(Step(6, 0, 1, {"loss": 1.0, "acc": 2.0, **statistics}), reduced=payload.reduced)
     assert [name for name, _, _ in points(sync)] == ["loss/local", "acc/local", *statistics]
     start = Attempt(
         7, 0, attempt=2, launch="l", rank=0, world=1, host="h", pid=1, monotonic=0, durability="", version=""
@@ -92,11 +94,12 @@ def test_numbers_that_are_none_or_too_large_break_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("step", "expected"),
-    [(3, 3), (2.9, 2), (-2.9, -2), (None, None), (math.nan, None), (math.inf, None), (10**30, (1 << 63) - 2)],
+    [(3, 3), (2.9, 2), (-2.9, -2), (None, 5), (math.nan, 5), (math.inf, 5), (10**30, (1 << 63) - 2)],
 )
-def test_steps_are_whole(step: float | None, expected: int | None) -> None:
-    """A fraction is cut off; a step that is not finite is none, and counted."""
-    assert whole(step) == expected
+def test_steps_are_whole(step: float | None, expected: int) -> None:
+    """A fraction is cut off; a step that is missing or not finite is the next one."""
+    event = Event(1, 0, "gpu", {"id": 0, "power": 1.0}, step)
+    assert [one.step for one in packed(event, counter=5).metrics] == [expected]
 
 
 @pytest.mark.parametrize("name", ["loss", "train/loss", "a b-c_d.e:f", "größe/µ"])
@@ -122,15 +125,18 @@ def test_other_names_are_changed_and_stay_apart() -> None:
 
 def test_params_keep_their_first_value_and_tags_have_a_later_one() -> None:
     """MLflow's params never change; a value that comes back is a tag again, since that is what counts now."""
-    parcel = packed(Event(1, 0, "config", {"lr": 1, "model": {"d": 64}}), Event(2, 0, "config", {"lr": 2}))
-    assert settle(parcel.params, {}, {}) == ({"config.lr": "1", "config.model.d": "64"}, {"config.lr": "2"})
+    payload = packed(Event(1, 0, "config", {"lr": 1, "model": {"d": 64}}), Event(2, 0, "config", {"lr": 2}))
+    assert params_and_tags(payload.params, {}, {}) == ({"config.lr": "1", "config.model.d": "64"}, {"config.lr": "2"})
     again = packed(Event(3, 0, "config", {"lr": 1, "model": {"d": 64}})).params
-    assert settle(again, {"config.lr": "1", "config.model.d": "64"}, {}) == ({}, {})
-    assert settle(again, {"config.lr": "1"}, {"config.lr": "2"}) == ({"config.model.d": "64"}, {"config.lr": "1"})
+    assert params_and_tags(again, {"config.lr": "1", "config.model.d": "64"}, {}) == ({}, {})
+    assert params_and_tags(again, {"config.lr": "1"}, {"config.lr": "2"}) == (
+        {"config.model.d": "64"},
+        {"config.lr": "1"},
+    )
     long = {"config.text": ["x" * 7000]}
-    new, changed = settle(long, {}, {})
+    new, changed = params_and_tags(long, {}, {})
     assert (len(new["config.text"]), changed) == (6000, {})
-    assert settle(long, new, {}) == ({}, {})
+    assert params_and_tags(long, new, {}) == ({}, {})
 
 
 def test_facts_of_the_run_go_under_the_prefix() -> None:
@@ -143,8 +149,8 @@ def test_facts_of_the_run_go_under_the_prefix() -> None:
         "device": "",
         "argv": [1, "a"],
     }
-    parcel = packed(attempt, Event(1, 0, "environment", environment))
-    assert {name: values[0] for name, values in parcel.params.items()} == {
+    payload = packed(attempt, Event(1, 0, "environment", environment))
+    assert {name: values[0] for name, values in payload.params.items()} == {
         "chiplog.host": "node1",
         "chiplog.world_size": "8",
         "chiplog.version": "0.1",
@@ -152,27 +158,27 @@ def test_facts_of_the_run_go_under_the_prefix() -> None:
         "chiplog.packages.torch": "2.9",
         "chiplog.argv": '[1,"a"]',
     }
-    assert parcel.tags == {"chiplog.attempt": "2"}
-    assert parcel.status == "RUNNING"
+    assert payload.tags == {"chiplog.attempt": "2"}
+    assert payload.status == "RUNNING"
 
 
 def test_ends_alerts_texts_and_tables() -> None:
     """Each in the place that MLflow has for it."""
-    parcel = packed(
+    payload = packed(
         Alert(1, 0, "loss is NaN", "error"),
         Text(2, 7, "sample", "once\ud800\0", 3),
         Table(3, 0, "t", [{"a": 1}]),
         Event(4, 0, "summary", {"best": {"loss": 0.5}}),
         Finish(5, 9 * SECOND, "interrupted", "SIGINT"),
     )
-    assert parcel.tags == {
+    assert payload.tags == {
         "chiplog.alert": "error: loss is NaN",
         "summary.best.loss": "0.5",
         "chiplog.reason": "SIGINT",
     }
-    assert parcel.texts == {"texts/sample/7.txt": "once?�"}
-    assert parcel.tables == {"t"}
-    assert (parcel.status, parcel.ended) == ("KILLED", 9000)
+    assert payload.texts == {"texts/sample/7.txt": "once?�"}
+    assert payload.tables == {"t"}
+    assert (payload.status, payload.ended) == ("KILLED", 9000)
 
 
 # -- where to, and as whom -----------------------------------------------------------------------------------------------
@@ -232,15 +238,6 @@ def test_a_local_store_is_seen_from_the_training(uri: str, expected: str) -> Non
     assert located(uri, Path("/where")) == expected
 
 
-def test_the_registry_knows_the_options() -> None:
-    """They are checked at `init` without importing MLflow."""
-    import inspect
-
-    from chiplog.sinks.registry import SERVICES
-
-    assert SERVICES["mlflow"].options == tuple(inspect.signature(open_sink).parameters)[2:]
-
-
 def test_files_of_the_end_are_those_no_record_has_brought(tmp_path: Path) -> None:
     """Reports, plots and datasets; not pictures and artifacts, nor files that are just being written or W&B's own."""
     names = (
@@ -254,4 +251,7 @@ def test_files_of_the_end_are_those_no_record_has_brought(tmp_path: Path) -> Non
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert list(made(tmp_path)) == [(tmp_path / "metrics.jsonl", ""), (tmp_path / "plots" / "loss.png", "plots")]
+    assert list(files_at_end(tmp_path)) == [
+        (tmp_path / "metrics.jsonl", ""),
+        (tmp_path / "plots" / "loss.png", "plots"),
+    ]

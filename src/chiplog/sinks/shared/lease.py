@@ -1,4 +1,4 @@
-"""A lease: of several processes that could deliver to the same files, one does."""
+"""A lease: lets one of several processes deliver to the same files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 
 from chiplog.store import layout
+from chiplog.store.journal.cursors import enrolled
 from chiplog.store.runs import liveness
 from chiplog.store.runs.manifest import write_whole
 
 RENEW = 10.0  # s
-EXPIRES = 60.0  # s without renewal; sooner when the holder is seen to be gone
+EXPIRES = 60.0  # s without renewal; sooner if the holder is seen to be gone
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -24,7 +25,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class Lease:
-    """A small file that belongs to the process named in it, as long as that one keeps touching it."""
+    """A small file that belongs to the process named in it, as long as that process keeps touching it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,11 +34,11 @@ class Lease:
         self._held = 0.0
 
     def hold(self) -> bool:
-        """Take or renew the lease; false while somebody else has it."""
+        """Acquire or renew the lease; false while another process has it."""
         now = time.monotonic()
         if self._held and now - self._held <= RENEW:
             return True
-        self._held = now if self._renew() or self._take() else 0.0
+        self._held = now if self._renew() or self._acquire() else 0.0
         return bool(self._held)
 
     def release(self) -> None:
@@ -46,7 +47,7 @@ class Lease:
         self._held = 0.0
 
     def held_by(self, run: Path) -> str:
-        """Who has it, in words."""
+        """The process that has it, in words."""
         holder = self._holder()
         if holder is None:
             return "another process"
@@ -54,7 +55,7 @@ class Lease:
         return f"{'the relay process' if holder.pid in _relays(run) else 'process'} {holder.pid}{where}"
 
     def free(self) -> bool:
-        """Whether nobody has it."""
+        """Whether no process has it."""
         return not self._path.exists() or self._stale()
 
     def _renew(self) -> bool:
@@ -73,9 +74,9 @@ class Lease:
         except (OSError, msgspec.MsgspecError):
             return None
 
-    def _take(self) -> bool:
-        """Create the lease, or put ours in the place of a stale one and see whether it stayed there."""
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)  # and not the run, which may just have been renamed
+    def _acquire(self) -> bool:
+        """Create the lease, or replace a stale one and check that ours stayed."""
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)  # but not the run, which may just have been renamed
         data = msgspec.json.encode(self._me)
         try:
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -99,16 +100,25 @@ class Lease:
         return age > EXPIRES
 
 
+def wait_for_files(run: Path, patience: float = 10.0) -> None:
+    """Wait until the sinks that keep files of a run, unlike its services, have released them, or time is up."""
+    services = {layout.slug(name) for name in enrolled(run)}
+    leases = [Lease(path) for path in (run / layout.CURSORS).glob("*.lease") if path.stem not in services]
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline and not all(lease.free() for lease in leases):
+        time.sleep(0.05)
+
+
 class _Relay(msgspec.Struct):
     pid: int = 0
 
 
 def _relays(run: Path) -> set[int]:
-    """The processes of the relays that a run has had."""
-    found = set()
+    """The process ids of the relays of a run."""
+    pids = set()
     for file in (run / layout.RELAY).glob("[!.]*.json"):
         try:
-            found.add(msgspec.json.decode(file.read_bytes(), type=_Relay).pid)
+            pids.add(msgspec.json.decode(file.read_bytes(), type=_Relay).pid)
         except (OSError, ValueError):
-            continue  # it is being written
-    return found
+            continue  # being written
+    return pids

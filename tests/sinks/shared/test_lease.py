@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chiplog.sinks.delivery import lease
-from chiplog.sinks.delivery.lease import Holder, Lease
+from chiplog.sinks.shared import lease
+from chiplog.sinks.shared.lease import Holder, Lease
 
 
 def test_one_holds_it_and_the_other_waits(tmp_path: Path) -> None:

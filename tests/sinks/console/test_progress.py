@@ -1,0 +1,48 @@
+"""Facts about the newest row of a run."""
+
+from __future__ import annotations
+
+import math
+
+from chiplog.sinks.console.layout import DEFAULT
+from chiplog.sinks.console.progress import Progress
+from chiplog.sinks.shared.rows import Row
+
+SECOND = 1_000_000_000
+
+
+def test_share_and_time_left_follow_from_the_total() -> None:
+    """At the speed of the rows so far, without the time between attempts."""
+    progress = Progress(DEFAULT, {"max_steps": 10})
+    facts = [progress.step(Row(step, step * SECOND, {})) for step in (1, 2, 3)]
+    assert facts[-1]["@share"] == 30.0 and facts[-1]["@eta"] == 7.0
+    progress.restart()
+    assert "@eta" not in progress.step(Row(4, 1000 * SECOND, {}))
+    assert progress.step(Row(5, 1002 * SECOND, {}))["@eta"] == 10.0
+
+
+def test_a_plan_overrides_a_config() -> None:
+    """Also one that comes later; what is not a number of steps is ignored."""
+    progress = Progress(DEFAULT, {"max_steps": True, "steps": 10})
+    assert progress.total == 10
+    progress.plan({"steps": 20})
+    progress.configure({"max_steps": 30})
+    assert progress.total == 20
+
+
+def test_trend_and_spike_compare_with_recent_rows() -> None:
+    """A loss that is not finite has no trend; a norm that is not finite is a spike."""
+    progress = Progress(DEFAULT, {})
+    rows = [{"loss": 2.0, "grad_norm": 1.0}, {"loss": 1.0, "grad_norm": 6.0}, {"loss": math.nan, "grad_norm": math.inf}]
+    facts = [progress.step(Row(step, 0, row)) for step, row in enumerate(rows)]
+    assert [one["@trend"] for one in facts] == [0, -1, 0]
+    assert [one["@spike"] for one in facts] == [0, 1, 1]
+
+
+def test_the_gap_of_an_eval_is_to_the_training_since_the_last_one() -> None:
+    """The mean of the losses in between; without any there is none."""
+    progress = Progress(DEFAULT, {})
+    for step, loss in enumerate((1.0, 3.0)):
+        progress.step(Row(step, 0, {"loss": loss}))
+    assert progress.eval({"loss": 2.5}) == {"@gap": 0.5}
+    assert progress.eval({"loss": 2.5}) == {}

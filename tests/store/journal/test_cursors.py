@@ -1,0 +1,45 @@
+"""The cursors of sinks: saved with a CRC, which every reader checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chiplog.store.journal import cursors
+from chiplog.store.journal.cursors import Cursor
+
+
+def test_a_cursor_comes_back(tmp_path: Path) -> None:
+    """With its positions, its state and its address."""
+    path = cursors.cursor_path(tmp_path, "csv")
+    cursor = Cursor({"r00000-a01": (0, 12, 3)}, {"size": 5}, url="https://example.org")
+    cursors.save(path, cursor)
+    assert cursors.load(path) == cursor
+    (status,) = cursors.cursors(tmp_path)
+    assert (status.name, status.positions, status.url) == ("csv", cursor.positions, "https://example.org")
+
+
+def test_a_damaged_cursor_is_believed_by_nobody(tmp_path: Path) -> None:
+    """One changed digit is valid JSON still, but does not match the CRC: loading raises, and the status reports it."""
+    path = cursors.cursor_path(tmp_path, "csv")
+    cursors.save(path, Cursor({"r00000-a01": (0, 12, 3)}))
+    path.write_bytes(path.read_bytes().replace(b"12", b"13"))
+    with pytest.raises(ValueError, match="does not match its CRC"):
+        cursors.load(path)
+    (status,) = cursors.cursors(tmp_path)
+    assert "cannot be read" in status.trouble and not status.positions
+
+
+def test_services_are_enrolled_with_their_options(tmp_path: Path) -> None:
+    """Without secrets, and without losing the position of one that is enrolled again."""
+    cursors.enrol(tmp_path, "wandb", {"project": "p", "api_key": "hunter2hunter2"})
+    path = cursors.cursor_path(tmp_path, "wandb")
+    assert b"hunter2" not in path.read_bytes()
+    cursor = cursors.load(path)
+    cursor.positions = {"r00000-a01": (0, 1, 1)}
+    cursors.save(path, cursor)
+    cursors.save(cursors.cursor_path(tmp_path, "csv"), Cursor())
+    cursors.enrol(tmp_path, "wandb", {"project": "q"})
+    assert cursors.enrolled(tmp_path) == {"wandb": {"project": "q"}}
+    assert cursors.load(path).positions == {"r00000-a01": (0, 1, 1)}
