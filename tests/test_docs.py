@@ -47,7 +47,6 @@ UNWRITTEN = (
     "src/chiplog/demo/model.py",
     "src/chiplog/frontends",
     "src/chiplog/metrics",
-    "src/chiplog/runtime",
     "src/chiplog/sinks",
 )
 WRITTEN = [

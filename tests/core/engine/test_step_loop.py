@@ -94,7 +94,7 @@ def test_there_is_no_mfu_while_the_gpu_is_not_in_use(
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     with begin() as run:
         run.meter(model=MODEL)
-    assert "no MFU: nothing computes on the GPU yet; call run.meter(...) when" in capfd.readouterr().err
+    assert "no MFU: the GPU is not in use yet; call run.meter(...) after" in capfd.readouterr().err
 
 
 def test_steps_that_the_meter_was_told_of_are_the_plan(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,9 @@
-"""Rows of several ranks, lined up by name and order."""
+"""Rows of several ranks, matched by name and order."""
 
 from __future__ import annotations
 
 from array import array
 
-from chiplog.metrics.ranks.absent_ranks import Attendance
 from chiplog.metrics.ranks.row_matching import Match, Positions, RowMatcher
 from chiplog.metrics.ranks.statistics import Values
 from chiplog.metrics.ranks.step_gather import RankRow
@@ -77,17 +76,3 @@ def test_what_a_rank_has_logged_outlives_it() -> None:
 def test_the_place_of_a_row_is_how_often_its_names_came() -> None:
     positions = Positions()
     assert [positions.next(names) for names in (("x",), ("e",), ("x", "y"), ("e",))] == [1, 1, 2, 2]
-
-
-def test_a_rank_that_is_always_late_is_given_up() -> None:
-    """It has a second chance; then it has to catch up."""
-    attendance = Attendance([0, 1])
-    attendance.give_up([1])
-    attendance.report(1, caught_up=False)
-    assert attendance.absent == set()
-    attendance.give_up([1])
-    attendance.report(1, caught_up=False)
-    assert attendance.absent == {1}
-    attendance.report(1, caught_up=True)
-    attendance.forgive([1])
-    assert attendance.absent == set() and not attendance.is_behind(1)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -16,6 +16,14 @@ RING = 3  # ranks up to which an all-gather is the fastest way to everyone
 FORMING = 5.0  # s that ranks which are ready have at least to connect
 AGAIN = 60.0  # s before a group is formed again
 _count = 0  # groups that this process has made: the same on all ranks if all call `init` alike
+
+
+class Work(Protocol):
+    """An asynchronous collective of torch."""
+
+    def is_completed(self) -> bool: ...
+
+    def wait(self) -> object: ...
 
 
 class TorchGroup:
@@ -30,7 +38,7 @@ class TorchGroup:
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._members: list[int] = []
         self._buffers: dict[bool, _Buffers] = {}  # for rounds to everyone, and for those to rank 0
-        self._works: list[Any] = []  # of the newest round; gloo keeps its connections while one is referenced
+        self._works: list[Work] = []  # of the newest round; gloo keeps its connections while one is referenced
         self._left: set[int] = set()
         self._generation = 0
         self._formed = -AGAIN  # when it was last formed again
@@ -135,23 +143,29 @@ class TorchGroup:
         finally:
             self._lose()
 
-    def _begin(self, buffers: _Buffers, everyone: bool) -> Any:
+    def _begin(self, buffers: _Buffers, everyone: bool) -> Work:
         mine, received, pieces, *_ = buffers
         if not everyone and self.rank != self._members[0]:
             pieces = []
-        if self._store is None:
-            if everyone:
-                return self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
-            return self._dist.gather(mine, pieces or None, dst=0, group=self._group, async_op=True)
-        if everyone:
-            return self._group._allgather_base(received, mine)
-        return self._group.gather([pieces] if pieces else [], [mine])
+        work: Work
+        if self._store is None and everyone:
+            work = self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
+        elif self._store is None:
+            work = self._dist.gather(mine, pieces or None, dst=0, group=self._group, async_op=True)
+        elif everyone:
+            work = self._group._allgather_base(received, mine)
+        else:
+            work = self._group.gather([pieces] if pieces else [], [mine])
+        return work
 
-    def _spread(self, received: Any) -> Any:
+    def _spread(self, received: object) -> Work:
         """Broadcast what the first rank has gathered."""
+        work: Work
         if self._store is None:
-            return self._dist.broadcast(received, src=0, group=self._group, async_op=True)
-        return self._group.broadcast([received], self._dist.BroadcastOptions())
+            work = self._dist.broadcast(received, src=0, group=self._group, async_op=True)
+        else:
+            work = self._group.broadcast([received], self._dist.BroadcastOptions())
+        return work
 
     def _broken(self, error: Exception) -> GroupBroken:
         self._lose()
@@ -191,9 +205,9 @@ class TorchGroup:
 class _Buffers(NamedTuple):
     """The tensors of a round, which are reused because making them takes longer than sending them."""
 
-    mine: Any
-    received: Any
-    pieces: list[Any]
+    mine: object
+    received: object
+    pieces: list[object]
     mine_bytes: memoryview
     received_bytes: memoryview
 
@@ -205,7 +219,7 @@ class _Buffers(NamedTuple):
         return cls(mine, received, pieces, memoryview(mine.numpy()), memoryview(received.numpy()))
 
 
-def _wait(work: Any, pause: Pause | None) -> None:
+def _wait(work: Work, pause: Pause | None) -> None:
     while pause is not None and not work.is_completed():
         pause()
     work.wait()  # raises what went wrong
@@ -219,7 +233,7 @@ def own_store(prefix: str, seconds: float) -> Any:
     return dist.PrefixStore(prefix, store)
 
 
-def gloo(store: Any, prefix: str, rank: int, world: int, seconds: float) -> Any:
+def gloo(store: object, prefix: str, rank: int, world: int, seconds: float) -> Any:
     """A gloo group that is not registered with torch."""
     dist: Any = sys.modules["torch.distributed"]
     return dist.ProcessGroupGloo(dist.PrefixStore(prefix, store), rank, world, timedelta(seconds=seconds))
