@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 
 from chiplog.metrics.ranks.absent_ranks import Attendance
-from chiplog.metrics.ranks.step_gather import GatheredStep, RankRow, Request
+from chiplog.metrics.ranks.step_gather import GatheredStep, RankRow, RowRequest
 
 MOST = 10_000  # matches that may wait; beyond that, the oldest are dropped
 
@@ -101,12 +101,12 @@ class RowMatcher:
         """The match of this rank's newest row, while it waits."""
         return None if self._newest is None or self._newest.index not in self._matches else self._newest
 
-    def request(self, rank: int, step: int | float) -> Request | None:  # noqa: ARG002
+    def request(self, rank: int, step: int | float) -> RowRequest | None:  # noqa: ARG002
         """Ask for the newest row of this rank."""
         if (match := self.newest) is None:
             return None
         names = match.rows[rank][-1].values.names
-        return Request(names, partial(self.is_complete, match), partial(self.gathered, match))
+        return RowRequest(names, partial(self.is_complete, match), partial(self.gathered, match))
 
     def is_complete(self, match: Match, waited: float) -> bool:
         """Whether every rank has logged this row, is past it, or has been waited for too long."""

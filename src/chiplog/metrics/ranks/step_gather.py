@@ -46,7 +46,7 @@ class GatheredStep(NamedTuple):
     alone: bool = False  # only one rank logs such rows
 
 
-class Request(NamedTuple):
+class RowRequest(NamedTuple):
     """A row whose statistics a caller waits for."""
 
     names: tuple[str, ...]
@@ -95,13 +95,13 @@ class StepGather:
         """A rank will not report any more."""
         self.attendance.leave(rank)
 
-    def request(self, rank: int, step: int | float) -> Request | None:
+    def request(self, rank: int, step: int | float) -> RowRequest | None:
         """Ask for the newest row that a rank has logged at a step; None if there is none."""
         rows = self.gathered(step).rows.get(rank, ())
         if not rows:
             return None
         count = len(rows)
-        return Request(
+        return RowRequest(
             rows[-1].values.names, partial(self.is_complete, step, count), partial(self.gathered, step, count)
         )
 

@@ -20,7 +20,7 @@ from chiplog.core.values.media import Media
 MOST = 10_000  # rows that may wait; a device further behind than that has stopped
 
 
-class Event(Protocol):
+class DeviceEvent(Protocol):
     """An event of a device: whether everything before it is done."""
 
     def query(self) -> bool: ...
@@ -35,7 +35,7 @@ class _Copy(msgspec.Struct, frozen=True):
     """A value on its way to the host."""
 
     value: Any
-    event: Event | None  # None: the value itself is polled
+    event: DeviceEvent | None  # None: the value itself is polled
 
     def arrived(self) -> bool:
         return _is_ready(self.value) if self.event is None else bool(self.event.query())

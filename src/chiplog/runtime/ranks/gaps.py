@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from chiplog.core import messages
 
 
-class Events(Protocol):
+class GapEvents(Protocol):
     """The part of a run that records gaps."""
 
     def event(self, name: str, /, step: int | float | None = None, **data: object) -> None: ...
@@ -29,7 +29,7 @@ class Gaps:
         self._deadline, self._main = deadline, main
         self._absent: set[int] = set()  # the ranks that did not log in time
         self._absent_since: tuple[int | float, float] = (0, 0.0)  # step and time
-        self.run: Events | None = None
+        self.run: GapEvents | None = None
         self.open: Gap | None = None
 
     def record_absent(self, absent: set[int], step: int | float) -> None:

@@ -25,7 +25,7 @@ _IMPORTED = time.time()
 _runs: Counter[str] = Counter()  # started in this process, by name
 
 
-class Store(Protocol):
+class KeyValueStore(Protocol):
     """A key-value store of torch.distributed."""
 
     def check(self, keys: list[str]) -> bool: ...
@@ -100,7 +100,7 @@ def _store(key: str, environ: Mapping[str, str]) -> Claims | None:
 class StoreClaims:
     """Claims in a store of torch.distributed."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: KeyValueStore) -> None:
         self._store = store
 
     def keeper(self) -> int | None:

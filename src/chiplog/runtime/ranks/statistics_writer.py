@@ -15,13 +15,13 @@ from chiplog.metrics.ranks.moe_routers import pool
 from chiplog.metrics.ranks.statistics import Values, across
 from chiplog.metrics.ranks.step_gather import GatheredStep, Topic
 from chiplog.metrics.ranks.stragglers import Facts, Stragglers
-from chiplog.runtime.ranks.gaps import Events, rank_list
+from chiplog.runtime.ranks.gaps import GapEvents, rank_list
 from chiplog.runtime.ranks.reduce_options import ReduceOptions
 
 REMEMBERED = 10_000  # steps whose statistics a caller already has
 
 
-class StatisticsRun(Events, Protocol):
+class StatisticsRun(GapEvents, Protocol):
     """What statistics need of a run."""
 
     def add_statistics(self, row: Row, step: int | float) -> None: ...

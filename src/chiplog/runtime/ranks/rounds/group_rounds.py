@@ -15,12 +15,12 @@ from chiplog.runtime.ranks.gaps import Gaps
 from chiplog.runtime.ranks.reduce_options import ReduceOptions
 from chiplog.runtime.ranks.rounds.exchange import Exchange
 from chiplog.runtime.ranks.rounds.gathers import Gathers
+from chiplog.runtime.ranks.rounds.lifecycle import Lifecycle
 from chiplog.runtime.ranks.rounds.membership import Membership
 from chiplog.runtime.ranks.rounds.pace import Pace
 from chiplog.runtime.ranks.rounds.protocol import Farewell, Message, RankFacts
 from chiplog.runtime.ranks.rounds.rank_facts import FactsByRank
 from chiplog.runtime.ranks.rounds.row_queue import QueuedRow, RowQueue
-from chiplog.runtime.ranks.rounds.shutdown import Shutdown
 from chiplog.runtime.ranks.statistics_writer import StatisticsWriter
 from chiplog.runtime.ranks.transport.group import Group, Pause
 
@@ -40,12 +40,12 @@ class GroupRounds:
         facts: FactsByRank,
         writer: StatisticsWriter,
         gaps: Gaps,
-        shutdown: Shutdown,
+        lifecycle: Lifecycle,
         *,
         main: bool,
     ) -> None:
         self.group, self.options = group, options
-        self.queue, self.writer, self.gaps, self.shutdown = queue, writer, gaps, shutdown
+        self.queue, self.writer, self.gaps, self.lifecycle = queue, writer, gaps, lifecycle
         self._facts, self._main = facts, main
         self._root = group.rank == 0
         self.receives = self._root or options.everyone
@@ -58,7 +58,7 @@ class GroupRounds:
 
     def enqueue(self, topic: Topic, step: int | float, values: Row | Values, position: int | None = None) -> None:
         """Leave a row in the queue, on any thread; not one of the statistics themselves."""
-        if not self.shutdown.stopped and not self.writer.is_writing:
+        if not self.lifecycle.stopped and not self.writer.is_writing:
             self.writer.main_logs = True
             self.queue.append(QueuedRow(topic, step, values, time.time_ns(), position))
 
@@ -66,9 +66,9 @@ class GroupRounds:
         """Form the group, if all ranks are ready."""
         members = self.group.form()
         if not members:
-            self.shutdown.stopped = self.shutdown.stopped or members is not None
-            if self.shutdown.closing and self.membership.was_formed:
-                self.shutdown.drained.set()
+            self.lifecycle.stopped = self.lifecycle.stopped or members is not None
+            if self.lifecycle.closing and self.membership.was_formed:
+                self.lifecycle.drained.set()
             return None
         self.gathers.form(members, self.newest if self.membership.was_formed else None)
         self._reset()
@@ -88,7 +88,7 @@ class GroupRounds:
         """Move the queued rows to the outbox and into the gathers; at the end of the run, add a farewell."""
         assert self.exchange is not None
         outbox, now = self.exchange.outbox, time.monotonic()
-        closing = self.shutdown.closing  # read first: rows logged before it was set are in the queue by now
+        closing = self.lifecycle.closing  # read first: rows logged before it was set are in the queue by now
         if not self._root and (facts := self._facts.unsent(now)) is not None:
             outbox.add_facts(facts)
         if self.gaps.open is not None:  # a round waits for a rank, perhaps until the end
@@ -124,7 +124,7 @@ class GroupRounds:
                 self._receive(rank, message, now)
             self.gathers.end_round()
         if self._sent_farewell and not exchange.outbox.left and not self._root and not self._main:
-            self.shutdown.drained.set()
+            self.lifecycle.drained.set()
 
     def round_poll(self, *, on_thread: bool) -> float:
         """Seconds until the round under way is polled again. A round that misses the deadline is a gap."""
@@ -143,11 +143,11 @@ class GroupRounds:
         if not self.receives:
             return
         self._write(self.gathers.ready(time.monotonic()))
-        if self.options.sync and not self.shutdown.closing:
+        if self.options.sync and not self.lifecycle.closing:
             self.gaps.record_absent(self.gathers.train.attendance.absent, self.newest)
         if self._sent_farewell and (self.membership.others_left_group or self.gathers.is_empty):
             self.write_rest()
-            self.shutdown.drained.set()
+            self.lifecycle.drained.set()
 
     def write_rest(self) -> None:
         """Write what has arrived of the remaining steps."""
@@ -155,9 +155,9 @@ class GroupRounds:
 
     def break_up(self, reason: str) -> None:
         """The group is gone: drop what waits, and record the gap."""
-        if (self._root or self._main) and self.shutdown.closing:
+        if (self._root or self._main) and self.lifecycle.closing:
             self.write_rest()
-            self.shutdown.drained.set()
+            self.lifecycle.drained.set()
         else:
             for rank in self.membership.unnoticed():
                 self._finish(rank)
@@ -168,8 +168,8 @@ class GroupRounds:
         self._reset()
         self.membership.form(())
         self.exchange = None
-        self.shutdown.disconnected.set()
-        if not self.shutdown.closing:
+        self.lifecycle.disconnected.set()
+        if not self.lifecycle.closing:
             self.discard_queue()
 
     def discard_queue(self) -> None:
@@ -186,7 +186,7 @@ class GroupRounds:
 
     def _is_urgent(self) -> bool:
         """Whether the next round should follow at once: at the end, or so that absent ranks are noticed when back."""
-        if self.shutdown.exiting or (self.shutdown.closing and not self.shutdown.drained.is_set()):
+        if self.lifecycle.exiting or (self.lifecycle.closing and not self.lifecycle.drained.is_set()):
             return True
         return self.options.sync and bool(self.gathers.train.attendance.absent)
 

@@ -57,20 +57,20 @@ class RoundThread:
         except Exception as error:
             # The store has gone with the rank that held it; or, in a round, an error of our own, which ends it: the
             # others would continue with rounds that this rank has lost count of.
-            rounds.shutdown.stopped = rounds.shutdown.stopped or rounds.exchange is not None
+            rounds.lifecycle.stopped = rounds.lifecycle.stopped or rounds.exchange is not None
             rounds.break_up(str(error))
             return 1.0
 
     def _serve(self) -> None:
-        shutdown = self._rounds.shutdown
-        while not shutdown.stopped:
+        lifecycle = self._rounds.lifecycle
+        while not lifecycle.stopped:
             with self._lock:
                 pause = self.take_turn()
             if pause > 0:
                 self._wakeup.wait(pause)
-        if shutdown.closing:  # what was not complete in time is worth writing, too
+        if lifecycle.closing:  # what was not complete in time is worth writing, too
             self._rounds.write_rest()
-        shutdown.drained.set()
+        lifecycle.drained.set()
         try:
             self._rounds.group.close()
         except Exception:  # the group may be gone already

@@ -18,7 +18,7 @@ AGAIN = 60.0  # s before a group is formed again
 _count = 0  # groups that this process has made: the same on all ranks if all call `init` alike
 
 
-class Work(Protocol):
+class Collective(Protocol):
     """An asynchronous collective of torch."""
 
     def is_completed(self) -> bool: ...
@@ -38,7 +38,7 @@ class TorchGroup:
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._members: list[int] = []
         self._buffers: dict[bool, _Buffers] = {}  # for rounds to everyone, and for those to rank 0
-        self._works: list[Work] = []  # of the newest round; gloo keeps its connections while one is referenced
+        self._works: list[Collective] = []  # of the newest round; gloo keeps its connections while one is referenced
         self._left: set[int] = set()
         self._generation = 0
         self._formed = -AGAIN  # when it was last formed again
@@ -143,11 +143,11 @@ class TorchGroup:
         finally:
             self._lose()
 
-    def _begin(self, buffers: _Buffers, everyone: bool) -> Work:
+    def _begin(self, buffers: _Buffers, everyone: bool) -> Collective:
         mine, received, pieces, *_ = buffers
         if not everyone and self.rank != self._members[0]:
             pieces = []
-        work: Work
+        work: Collective
         if self._store is None and everyone:
             work = self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
         elif self._store is None:
@@ -158,9 +158,9 @@ class TorchGroup:
             work = self._group.gather([pieces] if pieces else [], [mine])
         return work
 
-    def _spread(self, received: object) -> Work:
+    def _spread(self, received: object) -> Collective:
         """Broadcast what the first rank has gathered."""
-        work: Work
+        work: Collective
         if self._store is None:
             work = self._dist.broadcast(received, src=0, group=self._group, async_op=True)
         else:
@@ -219,7 +219,7 @@ class _Buffers(NamedTuple):
         return cls(mine, received, pieces, memoryview(mine.numpy()), memoryview(received.numpy()))
 
 
-def _wait(work: Work, pause: Pause | None) -> None:
+def _wait(work: Collective, pause: Pause | None) -> None:
     while pause is not None and not work.is_completed():
         pause()
     work.wait()  # raises what went wrong
