@@ -82,7 +82,7 @@ def test_there_is_no_mfu_where_the_peak_is_not_known(capfd: pytest.CaptureFixtur
         run.meter(model=MODEL, device="NVIDIA X900")
         for _ in run.steps(range(2), tokens=1000):
             pass
-    assert "no MFU: the peak of NVIDIA X900 in bf16 is not known" in capfd.readouterr().err
+    assert "no MFU: the peak of NVIDIA X900 in bf16 is unknown" in capfd.readouterr().err
     assert "train/mfu" not in chiplog.read(run.dir).names()
 
 
