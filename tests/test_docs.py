@@ -44,8 +44,6 @@ UNWRITTEN = (
     "src/chiplog/core/tracing",
     "src/chiplog/core/values",
     "src/chiplog/frontends/tunix",
-    "src/chiplog/metrics/ranks",
-    "src/chiplog/runtime",
 )
 WRITTEN = [
     path

@@ -54,7 +54,6 @@ CYCLES = [
     {"core.engine.step_loop", "core.run"},
     {"core.tracing.span", "core.tracing.timelines", "core.tracing.tracer"},
     {"frontends.tunix.backends", "frontends.tunix.sft.metrics_logger"},
-    {f"runtime.ranks.transport.{name}" for name in ("group", "jax_store", "mpi", "torch_gloo")},
 ]
 ENVIRONMENT = {"assembly", "cli", "commands", "frontends", "integrations"}  # who may read os.environ
 

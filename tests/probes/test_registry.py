@@ -1,15 +1,11 @@
-"""Probes by name, and the thread that samples them."""
+"""Probes by name."""
 
 import threading
-import time
 
 import pytest
 
 import chiplog
-from chiplog.core.protocols import Probe
 from chiplog.probes import registry
-from chiplog.probes.counters import Rates
-from chiplog.probes.sampler import Sampler
 from tests.support.waiting import wait_for
 
 
@@ -86,47 +82,3 @@ def test_one_process_of_a_machine_samples_it(environ, monkeypatch, tmp_path):
     run = chiplog.init("p", sinks="none", dir=tmp_path, probes="cpu", ranks="all")
     assert "chiplog-host" not in {thread.name for thread in threading.enumerate()} - before
     run.finish()
-
-
-def test_a_probe_that_fails_is_tried_again(capsys):
-    """Said once; what it says in between is recorded, what it says first comes first."""
-    probe, said = Counting(), []
-    assert isinstance(probe.name, str) and Probe
-    sampler = Sampler(probe, lambda name, data: said.append((name, data)))
-    sampler.start()
-    wait_for(lambda: len(said) >= 3)
-    sampler.stop()
-    assert probe.closed.is_set()
-    assert said[:3] == [
-        ("model", {"name": "counter"}),
-        ("count", {"id": 0, "asked": 2}),
-        ("count", {"id": 0, "asked": 4}),
-    ]
-    assert capsys.readouterr().err.count("probe 'count' failed and will be tried again: OSError: odd") == 1
-
-
-def test_rates_need_two_looks_and_time_between():
-    """Nothing is divided by zero, and a new counter has no past."""
-    rates = Rates()
-    assert rates.per_second(1.0, {"a": 5}) == {}
-    assert rates.per_second(1.0, {"a": 6}) == {}
-    assert rates.per_second(3.0, {"a": 10, "b": 1}) == {"a": 2.0}
-
-
-def test_a_sample_that_hangs_does_not_hold_the_run(tmp_path):
-    """The end of the run waits a second for it, and no longer."""
-    let_go = threading.Event()
-
-    class Hanging:
-        name, interval = "hanging", 0.01
-
-        def sample(self):
-            let_go.wait(60)
-            return []
-
-    run = chiplog.init("p", sinks="none", dir=tmp_path, probes=[Hanging()])
-    run.log({"loss": 1.0})
-    began = time.monotonic()
-    assert run.finish()
-    assert time.monotonic() - began < 10
-    let_go.set()

@@ -203,7 +203,7 @@ def start_probe(made: Run, probe: Probe, reduce: Reduce | None = None) -> None:
     def take(name: str, data: Mapping[str, Any]) -> None:
         made.event(name, **data)
         if reduce is not None and name == "gpu":
-            reduce.tell_device(data)
+            reduce.update_device(data)
 
     sampler = Sampler(probe, take)
     made.before_finish(sampler.stop)

@@ -1,4 +1,6 @@
-"""AMD GPUs, through AMD SMI; the fields are those of the NVIDIA probe, as far as AMD has them.
+"""AMD GPUs, through AMD SMI; the fields and units are those of the NVIDIA probe, as far as AMD has them.
+
+Power is in mW and energy in mJ.
 
 AMD's package cannot be imported without its library, so the first sample imports it; a machine without the library
 gets one message.
@@ -22,6 +24,7 @@ SLOW = 1.0  # s between queries of throttling and links, which take a millisecon
 LIBRARY = "libamd_smi.so"
 KIB, MIB = 1 << 10, 1 << 20
 MEGABIT = 1_000_000 / 8  # bytes
+MILLI = 1000  # mW per W, and µJ per mJ
 UNKNOWN = "N/A"  # AMD's value for "not supported"
 # How long the clocks were throttled, and why; the first of several wins.
 _HELD = (
@@ -53,37 +56,37 @@ class Amd:
         self._wanted = None if gpus is None else frozenset(gpus)
         self._rocm = rocm
         self._smi: Any = None
-        self._gpus: dict[int, Any] = {}
+        self._gpus: dict[int, object] = {}
         self._rates: dict[int, Rates] = {}
         self._slow_rates: dict[int, Rates] = {}
         self._slow_at = 0.0  # when to query throttling and links next
-        self._energy: dict[int, float] = {}
+        self._first_mj: dict[int, float] = {}  # energy at the first sample
 
-    def first(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        self._begin()
+    def first(self) -> Iterator[tuple[str, Mapping[str, object]]]:
+        self._open()
         for index in self._gpus:
             yield "gpu-model", self._model(index)
 
-    def sample(self) -> list[dict[str, Any]]:
-        self._begin()
+    def sample(self) -> list[dict[str, object]]:
+        self._open()
         now = time.monotonic()
         slow = now >= self._slow_at
         self._slow_at = now + SLOW if slow else self._slow_at
-        found = []
+        samples: list[dict[str, object]] = []
         for index in self._gpus:
             fields = self._fields(index, now) | (self._slow(index, now) if slow else {})
             if not fields:
                 messages.once(f"gpu {index} silent", f"GPU {index} does not answer; it is left out until it does")
             else:
-                found.append({"id": index, **fields})
-        return found
+                samples.append({"id": index, **fields})
+        return samples
 
     def close(self) -> None:
         smi, self._smi = self._smi, None
         if smi is not None:
             smi.amdsmi_shut_down()
 
-    def _begin(self) -> None:
+    def _open(self) -> None:
         if self._smi is not None:
             return
         _load(self._rocm)
@@ -95,22 +98,22 @@ class Amd:
         self._rates = {index: Rates() for index in self._gpus}
         self._slow_rates = {index: Rates() for index in self._gpus}
 
-    def _fields(self, index: int, now: float) -> dict[str, Any]:
+    def _fields(self, index: int, now: float) -> dict[str, object]:
         smi, handle = self._smi, self._gpus[index]
         kind, metric = smi.AmdSmiTemperatureType, smi.AmdSmiTemperatureMetric
-        clock = self._ask(smi.amdsmi_get_clock_info, handle, smi.AmdSmiClkType.GFX)
-        activity = self._ask(smi.amdsmi_get_gpu_activity, handle)
-        power = self._ask(smi.amdsmi_get_power_info, handle)
-        memory = self._ask(smi.amdsmi_get_gpu_vram_usage, handle)
-        energy = self._ask(smi.amdsmi_get_energy_count, handle)
-        errors = self._ask(smi.amdsmi_get_gpu_total_ecc_count, handle)
+        clock = self._query(smi.amdsmi_get_clock_info, handle, smi.AmdSmiClkType.GFX)
+        activity = self._query(smi.amdsmi_get_gpu_activity, handle)
+        power = self._query(smi.amdsmi_get_power_info, handle)
+        memory = self._query(smi.amdsmi_get_gpu_vram_usage, handle)
+        energy = self._query(smi.amdsmi_get_energy_count, handle)
+        errors = self._query(smi.amdsmi_get_gpu_total_ecc_count, handle)
         fan = self._value(smi.amdsmi_get_gpu_fan_speed, handle, 0)
         most = self._value(smi.amdsmi_get_gpu_fan_speed_max, handle, 0)
-        fields = {
+        fields: dict[str, object] = {
             "clock": clock.get("clk"),
             "max_clock": clock.get("max_clk"),
-            "power": _first(power, "current_socket_power", "average_socket_power", scale=1000),  # W as mW
-            "power_limit": _limit(power.get("power_limit")),
+            "power": _first(power, "current_socket_power", "average_socket_power", scale=MILLI),
+            "power_limit": _limit_mw(power.get("power_limit")),
             "temperature": self._value(smi.amdsmi_get_temp_metric, handle, kind.HOTSPOT, metric.CURRENT),
             "temp_slowdown": self._value(smi.amdsmi_get_temp_metric, handle, kind.HOTSPOT, metric.CRITICAL),
             "gpu_util": activity.get("gfx_activity"),
@@ -122,23 +125,23 @@ class Amd:
             "ecc_uncorrected": errors.get("uncorrectable_count"),
         }
         if energy:
-            used = energy["energy_accumulator"] * energy["counter_resolution"] / 1e3  # µJ as mJ
-            fields["energy"] = used - self._energy.setdefault(index, used)
-            if (average := self._rates[index].per_second(now, {"energy": used}).get("energy")) is not None:
-                fields["power"] = round(average)
-        return _known(fields)
+            used_mj = energy["energy_accumulator"] * energy["counter_resolution"] / MILLI  # counted in µJ
+            fields["energy"] = used_mj - self._first_mj.setdefault(index, used_mj)
+            if (average_mw := self._rates[index].per_second(now, {"energy": used_mj}).get("energy")) is not None:
+                fields["power"] = round(average_mw)
+        return _supported(fields)
 
-    def _slow(self, index: int, now: float) -> dict[str, Any]:
+    def _slow(self, index: int, now: float) -> dict[str, object]:
         """Why the clocks are throttled, and the traffic on the links."""
         smi, handle = self._smi, self._gpus[index]
-        metrics = self._ask(smi.amdsmi_get_gpu_metrics_info, handle)
+        metrics = self._query(smi.amdsmi_get_gpu_metrics_info, handle)
         counters = {name: metrics[name] for name, _ in _HELD if name in metrics}
         for name, counter in _XGMI.items():
             if links := [count for count in metrics.get(counter, ()) if count != UNKNOWN]:
                 counters[name] = sum(links) * KIB
         rates = self._slow_rates[index].per_second(now, counters)
-        pcie = self._ask(smi.amdsmi_get_pcie_info, handle).get("pcie_metric", {}).get("pcie_bandwidth", UNKNOWN)
-        return _known(
+        pcie = self._query(smi.amdsmi_get_pcie_info, handle).get("pcie_metric", {}).get("pcie_bandwidth", UNKNOWN)
+        return _supported(
             {
                 "throttle": _throttle(metrics, rates),
                 "pcie": UNKNOWN if pcie == UNKNOWN else pcie * MEGABIT,
@@ -146,10 +149,10 @@ class Amd:
             }
         )
 
-    def _model(self, index: int) -> dict[str, Any]:
+    def _model(self, index: int) -> dict[str, object]:
         smi, handle = self._smi, self._gpus[index]
-        about = self._ask(smi.amdsmi_get_gpu_asic_info, handle)
-        memory = self._ask(smi.amdsmi_get_gpu_vram_usage, handle)
+        about = self._query(smi.amdsmi_get_gpu_asic_info, handle)
+        memory = self._query(smi.amdsmi_get_gpu_vram_usage, handle)
         fields = {
             "id": index,
             "name": about.get("market_name"),
@@ -159,25 +162,25 @@ class Amd:
             "uuid": self._value(smi.amdsmi_get_gpu_device_uuid, handle),
             "architecture": about.get("target_graphics_version"),
         }
-        return _known(fields)
+        return _supported(fields)
 
-    def _ask(self, question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    def _query(self, call: Callable[..., Any], *arguments: object) -> dict[str, Any]:
         """The supported values of a query that returns several."""
-        answer = self._value(question, *arguments)
+        answer = self._value(call, *arguments)
         return {name: value for name, value in answer.items() if value != UNKNOWN} if answer else {}
 
-    def _value(self, question: Callable[..., Any], *arguments: Any) -> Any:
+    def _value(self, call: Callable[..., Any], *arguments: object) -> Any:
         try:
-            return question(*arguments)
+            return call(*arguments)
         except self._smi.AmdSmiException:
             return None
 
 
-def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _supported(fields: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None and value != UNKNOWN}
 
 
-def _throttle(metrics: Mapping[str, Any], rates: Mapping[str, float]) -> str | None:
+def _throttle(metrics: Mapping[str, object], rates: Mapping[str, float]) -> str | None:
     """What throttled the clocks since the last sample; without such counters, whether anything does now."""
     held = [(name, words) for name, words in _HELD if name in rates]
     if held:
@@ -186,16 +189,16 @@ def _throttle(metrics: Mapping[str, Any], rates: Mapping[str, float]) -> str | N
     return ("other cap" if any(now) else "") if now else None
 
 
-def _first(answers: Mapping[str, Any], *names: str, scale: float = 1.0) -> int | None:
+def _first(answers: Mapping[str, float], *names: str, scale: float = 1.0) -> int | None:
     """The first value that is known and not zero; older cards report zero for unknown."""
     return next((round(answers[name] * scale) for name in names if answers.get(name)), None)
 
 
-def _limit(limit: int | None) -> int | None:
+def _limit_mw(limit: int | None) -> int | None:
     """A power limit in mW. Documented in W, but some releases pass on the kernel's µW; the ranges do not overlap."""
     if not limit:
         return None
-    return limit * 1000 if limit < 100_000 else round(limit / 1000)
+    return limit * MILLI if limit < 100_000 else round(limit / MILLI)
 
 
 def _load(rocm: str) -> None:

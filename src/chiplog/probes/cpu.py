@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeVar
 
 import psutil
 
 from chiplog.probes.counters import Rates
 
 INTERVAL = 5.0  # s
+
+T = TypeVar("T")
 
 
 def open_probe(environ: Mapping[str, str], *, interval: float = INTERVAL, path: str = ".") -> Cpu:  # noqa: ARG001
@@ -33,14 +35,14 @@ class Cpu:
         psutil.cpu_percent()  # each call covers the time since the previous one
         self._process.cpu_percent()
 
-    def sample(self) -> list[dict[str, Any]]:
+    def sample(self) -> list[dict[str, dict[str, float]]]:
         disk, network = _try(psutil.disk_io_counters), _try(psutil.net_io_counters)
         counters = {} if disk is None else {"disk_read": disk.read_bytes, "disk_write": disk.write_bytes}
         counters |= {} if network is None else {"rx": network.bytes_recv, "tx": network.bytes_sent}
         rates = self._rates.per_second(time.monotonic(), counters)
         memory, mine = _try(psutil.virtual_memory), _try(self._process.memory_info)
         space = _try(lambda: psutil.disk_usage(self._path))
-        found = {
+        groups: dict[str, dict[str, float | None]] = {
             "cpu": {
                 "util": _try(psutil.cpu_percent),
                 "process": _try(self._process.cpu_percent),  # 100 is one core
@@ -48,27 +50,27 @@ class Cpu:
                 "load": _try(lambda: psutil.getloadavg()[0]),
             },
             "ram": {
-                "used": memory and memory.total - memory.available,
-                "free": memory and memory.available,
-                "total": memory and memory.total,
-                "process": mine and mine.rss,
+                "used": None if memory is None else memory.total - memory.available,
+                "free": None if memory is None else memory.available,
+                "total": None if memory is None else memory.total,
+                "process": None if mine is None else mine.rss,
             },
             "disk": {
                 "read": rates.get("disk_read"),
                 "write": rates.get("disk_write"),
-                "free": space and space.free,
+                "free": None if space is None else space.free,
             },
             "network": {"rx": rates.get("rx"), "tx": rates.get("tx")},
         }
-        known = {
+        supported = {
             group: {name: value for name, value in values.items() if value is not None}
-            for group, values in found.items()
+            for group, values in groups.items()
         }
-        return [{group: values for group, values in known.items() if values}]
+        return [{group: values for group, values in supported.items() if values}]
 
 
-def _try(ask: Callable[[], Any]) -> Any:
+def _try(query: Callable[[], T]) -> T | None:
     try:
-        return ask()
+        return query()
     except (psutil.Error, OSError, NotImplementedError, RuntimeError, AttributeError):
         return None

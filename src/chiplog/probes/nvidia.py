@@ -2,7 +2,8 @@
 
 What a GPU or a driver does not support is absent, and not queried again. Values that change slowly are queried and
 reported once per second at most. A lost GPU is reported once and left out; the others continue. Power is the energy
-used since the last sample divided by the time since then, so nothing between two samples is missed.
+used since the last sample divided by the time since then, so nothing between two samples is missed. Power is in
+mW and energy in mJ, as in NVML.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pynvml
 
@@ -47,7 +48,7 @@ _REASONS = (
 _CORES = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 _CORES_SINCE_86 = 128
 
-Handle = Any
+Handle: TypeAlias = object
 
 
 def open_probe(environ: Mapping[str, str], *, interval: float = INTERVAL, gpus: Sequence[int] | None = None) -> Nvidia:
@@ -71,28 +72,28 @@ class Nvidia:
         self._gpus: list[_Gpu] = []
         self._open = False
 
-    def first(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        self._begin()
+    def first(self) -> Iterator[tuple[str, Mapping[str, object]]]:
+        self._open_driver()
         for gpu in self._gpus:
             try:
                 yield "gpu-model", gpu.model()
             except pynvml.NVMLError as error:
                 self._lose(gpu, error, time.monotonic())
 
-    def sample(self) -> list[dict[str, Any]]:
-        self._begin()
+    def sample(self) -> list[dict[str, object]]:
+        self._open_driver()
         now = time.monotonic()
-        found = []
+        samples: list[dict[str, object]] = []
         for gpu in self._gpus:
             if now < gpu.retry:
                 continue
             try:
-                found.append(gpu.sample(now))
+                samples.append(gpu.sample(now))
             except pynvml.NVMLError as error:
-                found.append(self._lose(gpu, error, now))
+                samples.append(self._lose(gpu, error, now))
         if all(gpu.retry > now for gpu in self._gpus):
             self.close()  # the driver may come back, and is then opened again
-        return found
+        return samples
 
     def close(self) -> None:
         if self._open:
@@ -102,7 +103,7 @@ class Nvidia:
             except pynvml.NVMLError:
                 pass  # a driver that is gone cannot be closed either
 
-    def _begin(self) -> None:
+    def _open_driver(self) -> None:
         if self._open:
             return
         if self._gpus and time.monotonic() < min(gpu.retry for gpu in self._gpus):
@@ -120,7 +121,7 @@ class Nvidia:
         names = [name.strip() for name in self._visible.split(",")]
         return any(name == str(gpu.index) or (len(name) > 4 and gpu.uuid.startswith(name)) for name in names)
 
-    def _lose(self, gpu: _Gpu, error: Exception, now: float) -> dict[str, Any]:
+    def _lose(self, gpu: _Gpu, error: Exception, now: float) -> dict[str, object]:
         gpu.retry = now + RETRY
         messages.once(
             f"gpu {gpu.index} lost",
@@ -147,7 +148,7 @@ class _Gpu:
         self._slow_at = 0.0  # when to query slow values next
         self._pcie, self._fields = list(_PCIE), list(_LINKS)
         self._rates, self._average = Rates(), Rates()
-        self._first: int | None = None  # mJ at the first sample
+        self._first_mj: int | None = None  # energy at the first sample
 
     @property
     def handle(self) -> Handle:
@@ -163,35 +164,35 @@ class _Gpu:
         except pynvml.NVMLError:
             return ""
 
-    def sample(self, now: float) -> dict[str, Any]:
-        found = {"id": self.index, **self._ask(self._often)}
-        average = None
-        if (energy := found.get("energy")) is not None:
-            self._first = energy if self._first is None else self._first
-            found["energy"] = energy - self._first
-            average = self._average.per_second(now, {"power": energy}).get("power")
-        found |= self._ask(self._power) if average is None else {"power": round(average)}
+    def sample(self, now: float) -> dict[str, object]:
+        fields: dict[str, Any] = {"id": self.index, **self._query(self._often)}
+        average_mw = None
+        if (energy_mj := fields.get("energy")) is not None:
+            self._first_mj = energy_mj if self._first_mj is None else self._first_mj
+            fields["energy"] = energy_mj - self._first_mj
+            average_mw = self._average.per_second(now, {"power": energy_mj}).get("power")
+        fields |= self._query(self._power) if average_mw is None else {"power": round(average_mw)}
         if now >= self._slow_at:
             self._slow_at = now + SLOW
             links = self._links()
-            found |= self._ask(self._seldom) | self._rates.per_second(now, links)
+            fields |= self._query(self._seldom) | self._rates.per_second(now, links)
             if "pcie_rx" not in links and "pcie_tx" not in links:
-                found |= self._ask(self._pcie)
-        return found
+                fields |= self._query(self._pcie)
+        return fields
 
-    def model(self) -> dict[str, Any]:
+    def model(self) -> dict[str, object]:
         """The model and its properties."""
-        found: dict[str, Any] = {"id": self.index, **self._ask(list(_MODEL))}
-        cores = found.pop("cores", None)
-        each = _cores_of(found.get("major"), found.get("minor"))
+        fields: dict[str, Any] = {"id": self.index, **self._query(list(_MODEL))}
+        cores = fields.pop("cores", None)
+        each = _cores_of(fields.get("major"), fields.get("minor"))
         if cores and each and cores % each == 0:
-            found["sm_count"] = cores // each
-        return found
+            fields["sm_count"] = cores // each
+        return fields
 
-    def _ask(self, readings: list[_Reading]) -> dict[str, Any]:
+    def _query(self, readings: list[_Reading]) -> dict[str, Any]:
         """The values of these queries; one that is not supported is not tried again. Raises when the GPU is lost."""
         handle = self.handle
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         refused = []
         for reading in readings:
             names, ways = reading
@@ -203,18 +204,18 @@ class _Gpu:
                 refused.append(reading)
                 continue
             if len(names) == 1:
-                found[names[0]] = answer
+                fields[names[0]] = answer
             else:
-                found.update(zip(names, answer, strict=True))
-        return found | self._ask_otherwise(readings, refused) if refused else found
+                fields.update(zip(names, answer, strict=True))
+        return fields | self._query_otherwise(readings, refused) if refused else fields
 
-    def _ask_otherwise(self, readings: list[_Reading], refused: list[_Reading]) -> dict[str, Any]:
-        """Ask in the next best way, and keep to it from now on."""
+    def _query_otherwise(self, readings: list[_Reading], refused: list[_Reading]) -> dict[str, Any]:
+        """Query in the next best way, and use that from now on."""
         others = [_Reading(names, rest) for names, (_, *rest) in refused if rest]
         readings[:] = [reading for reading in readings if reading not in refused]
-        found = self._ask(others)
+        fields = self._query(others)
         readings += others
-        return found
+        return fields
 
     def _links(self) -> dict[str, int]:
         """Bytes on the links, from an arbitrary start; all with one call."""
@@ -229,15 +230,15 @@ class _Gpu:
                 raise
             self._fields = []
             return {}
-        found, kept = {}, []
+        counters, kept = {}, []
         for field, (*_, kind, code, value) in zip(self._fields, _FIELD.iter_unpack(values), strict=True):
             if code == pynvml.NVML_SUCCESS:
-                found[field[0]] = _VALUES[kind].unpack_from(value)[0] * field[3]
+                counters[field[0]] = _VALUES[kind].unpack_from(value)[0] * field[3]
                 kept.append(field)
             elif code not in _UNSUPPORTED:
                 raise pynvml.NVMLError(code)
         self._fields = kept
-        return found
+        return counters
 
 
 def _reason(bits: int) -> str:
@@ -266,7 +267,7 @@ def _utilization(handle: Handle) -> tuple[int, int]:
     return rates.gpu, rates.memory
 
 
-def _errors(kind: int) -> Callable[[Handle], Any]:
+def _errors(kind: int) -> Callable[[Handle], object]:
     return lambda handle: pynvml.nvmlDeviceGetTotalEccErrors(handle, kind, pynvml.NVML_VOLATILE_ECC)
 
 

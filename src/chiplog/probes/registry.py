@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
 from chiplog.core.errors import BadSetting, MissingPackage
 from chiplog.core.protocols import Probe
@@ -15,7 +14,7 @@ from chiplog.core.protocols import Probe
 PROBES = {"nvidia": "pynvml", "amd": "amdsmi", "cpu": "psutil"}
 
 
-def open_named(name: str, options: Mapping[str, Any], environ: Mapping[str, str]) -> Probe:
+def open_named(name: str, options: Mapping[str, object], environ: Mapping[str, str]) -> Probe:
     """Open a probe by name; fails for an unknown name, a missing package and an unknown option.
 
     A missing device or driver is not an error here: the sampler reports it, and tries again.
@@ -25,12 +24,12 @@ def open_named(name: str, options: Mapping[str, Any], environ: Mapping[str, str]
     if find_spec(PROBES[name]) is None:
         raise MissingPackage(f"the {name!r} probe needs the {PROBES[name]!r} module: pip install 'chiplog[{name}]'")
     opener = import_module(f"chiplog.probes.{name}").open_probe
-    known = list(inspect.signature(opener).parameters)[1:]
+    names = list(inspect.signature(opener).parameters)[1:]
     for option in options:
-        if option not in known:
-            raise BadSetting(f"the {name!r} probe has no option {option!r}; it has: {', '.join(known)}")
+        if option not in names:
+            raise BadSetting(f"the {name!r} probe has no option {option!r}; it has: {', '.join(names)}")
     try:
         probe: Probe = opener(environ, **options)
     except (TypeError, ValueError) as error:
-        raise BadSetting(f"the {name!r} probe does not take {dict(options)!r}: {error}") from None
+        raise BadSetting(f"the {name!r} probe does not accept {dict(options)!r}: {error}") from None
     return probe

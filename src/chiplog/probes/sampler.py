@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from chiplog.core import messages
 from chiplog.core.protocols import Probe
@@ -21,10 +20,10 @@ class Sampler:
     A failing probe is retried with growing pauses.
     """
 
-    def __init__(self, probe: Probe, emit: Callable[[str, Mapping[str, Any]], None]) -> None:
+    def __init__(self, probe: Probe, emit: Callable[[str, Mapping[str, object]], None]) -> None:
         self._probe, self._emit = probe, emit
         self._stop = threading.Event()
-        self._begun = False
+        self._started = False
         self._thread = threading.Thread(target=self._work, name=f"chiplog-{probe.name}", daemon=True)
 
     def start(self) -> None:
@@ -53,11 +52,11 @@ class Sampler:
         self._close()
 
     def _sample(self) -> None:
-        if not self._begun:
+        if not self._started:
             first = getattr(self._probe, "first", None)
             for name, data in first() if first is not None else ():
                 self._emit(name, data)
-            self._begun = True
+            self._started = True
         for data in self._probe.sample():
             if self._stop.is_set():
                 return

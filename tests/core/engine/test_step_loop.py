@@ -82,7 +82,7 @@ def test_there_is_no_mfu_where_the_peak_is_not_known(capfd: pytest.CaptureFixtur
         run.meter(model=MODEL, device="NVIDIA X900")
         for _ in run.steps(range(2), tokens=1000):
             pass
-    assert "no MFU: the peak of NVIDIA X900 in bf16 is not known" in capfd.readouterr().err
+    assert "no MFU: the peak of NVIDIA X900 in bf16 is unknown" in capfd.readouterr().err
     assert "train/mfu" not in chiplog.read(run.dir).names()
 
 
@@ -94,7 +94,7 @@ def test_there_is_no_mfu_while_the_gpu_is_not_in_use(
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     with begin() as run:
         run.meter(model=MODEL)
-    assert "no MFU: nothing computes on the GPU yet; call run.meter(...) when" in capfd.readouterr().err
+    assert "no MFU: the GPU is not in use yet; call run.meter(...) after" in capfd.readouterr().err
 
 
 def test_steps_that_the_meter_was_told_of_are_the_plan(capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ def say(tally: StepGather, rank: int, *steps: float, now: float = 0.0) -> None:
 
 
 def done(tally: StepGather, now: float = 0.0) -> list[tuple[float, list[int]]]:
-    tally.turn()
+    tally.end_round()
     return [(gathered.step, sorted(gathered.rows)) for gathered in tally.ready(now)]
 
 
@@ -76,18 +76,18 @@ def test_a_caller_waits_for_as_many_rows_as_it_has_logged() -> None:
     say(tally, 0, 5, 5)
     say(tally, 1, 5)
     say(tally, 2, 6)
-    assert tally.has(5, 1, 0.0) and not tally.has(5, 2, 0.0)
+    assert tally.is_complete(5, 1, 0.0) and not tally.is_complete(5, 2, 0.0)
     say(tally, 1, 5)
-    assert tally.has(5, 2, 0.0)
-    assert not tally.has(9, 1, 0.0)
+    assert tally.is_complete(5, 2, 0.0)
+    assert not tally.is_complete(9, 1, 0.0)
 
 
 def test_a_caller_waits_no_longer_than_patience() -> None:
     tally = StepGather([0, 1], 10)
     say(tally, 0, 5)
-    assert not tally.has(5, 1, 9.0) and tally.has(5, 1, 11.0)
+    assert not tally.is_complete(5, 1, 9.0) and tally.is_complete(5, 1, 11.0)
     say(tally, 0, 6, now=12.0)
-    assert tally.has(6, 1, 0.0)
+    assert tally.is_complete(6, 1, 0.0)
 
 
 def test_a_caller_gets_as_many_rows_of_each_rank() -> None:
@@ -95,8 +95,8 @@ def test_a_caller_gets_as_many_rows_of_each_rank() -> None:
     tally = StepGather([0, 1], 10)
     say(tally, 0, 5)
     say(tally, 1, 5, 5)
-    assert {rank: len(said) for rank, said in tally.of(5, 1).rows.items()} == {0: 1, 1: 1}
-    assert {rank: len(said) for rank, said in tally.of(5).rows.items()} == {0: 1, 1: 2}
+    assert {rank: len(said) for rank, said in tally.gathered(5, 1).rows.items()} == {0: 1, 1: 1}
+    assert {rank: len(said) for rank, said in tally.gathered(5).rows.items()} == {0: 1, 1: 2}
 
 
 def test_a_step_that_is_no_number_and_a_stranger_are_left_out() -> None:

@@ -17,7 +17,7 @@ def main(folder: str) -> None:
     dist.init_process_group("gloo")
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     told = {}
-    run_owner.LOOK = 0.1
+    run_owner.POLL = 0.1
 
     def play(name: str, who: set[int], steps: int = 10, pause: float = 0.0, **settings: object) -> None:
         run = chiplog.init(name, sinks="csv", dir=folder, compact=False, **settings)  # type: ignore[arg-type]

@@ -164,7 +164,7 @@ def not_finite(mine: Rank) -> Any:
 def straggler(mine: Rank) -> Any:
     """Rank 2 waits for its data all the time, with a device that says why."""
     with mine.init(reduce="async") as run:
-        reduce_of(run).tell_device({"id": mine.rank, "clock": 300, "throttle": "thermal", "memory": 1})
+        reduce_of(run).update_device({"id": mine.rank, "clock": 300, "throttle": "thermal", "memory": 1})
         for step in range(60):
             run.log({"train/step_time_sec": 1.0, "train/data_time_sec": 0.6 if mine.rank == 2 else 0.01}, step=step)
     return str(run.dir)

@@ -6,7 +6,7 @@ import pytest
 
 from chiplog.core.errors import BadSetting
 from chiplog.metrics.ranks.statistics import Extras
-from chiplog.runtime.ranks.reduce_options import ReduceOptions, plan_of
+from chiplog.runtime.ranks.reduce_options import ReduceOptions, options_for
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_words_make_a_plan(
     reduce: bool | str | None, world: int, no_reduce: str, expected: ReduceOptions | None
 ) -> None:
     """Every step up to 384 ranks, every tenth beyond, unless something is said; `CHIPLOG_NO_REDUCE` ends it all."""
-    assert plan_of(reduce, world, no_reduce) == expected
+    assert options_for(reduce, world, no_reduce) == expected
 
 
 @pytest.mark.parametrize("words", ["often", "every=0", "every=x", "p101", "deadline=-1", "sync;all"])
@@ -39,4 +39,4 @@ def test_words_make_a_plan(
 def test_a_wrong_word_is_told_with_the_right_ones(words: str, world: int) -> None:
     """Also on one process, where it would do nothing: the mistake is found before the cluster is."""
     with pytest.raises(BadSetting, match="every=N"):
-        plan_of(words, world, "")
+        options_for(words, world, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -16,7 +15,7 @@ import pytest
 import chiplog
 from chiplog.core import records
 from chiplog.runtime.ranks import run_claims
-from chiplog.runtime.ranks.run_claims import FileClaims, SharedClaims
+from chiplog.runtime.ranks.run_claims import SharedClaims
 from chiplog.store import layout
 from chiplog.store.runs import state
 from tests.core.engine.test_step_loop import Faraway
@@ -170,7 +169,7 @@ def test_what_cannot_be_kept_is_counted(
     (tmp_path / "p" / second.id).write_text("in the way")
     done = second.finish()
     assert not done and done.lost == 3
-    assert "what it logs cannot be kept" in capsys.readouterr().err
+    assert "the run cannot be kept" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -179,7 +178,7 @@ def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> chiplog.Run:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr("chiplog.runtime.ranks.run_owner.AT_END", 0.0)
-    monkeypatch.setattr("chiplog.runtime.ranks.run_owner.LOOK", 0.01)
+    monkeypatch.setattr("chiplog.runtime.ranks.run_owner.POLL", 0.01)
     return chiplog.init("p", sinks="none", dir=tmp_path, reduce=False)
 
 
@@ -219,13 +218,3 @@ def test_values_on_a_device_make_a_run_too(second: chiplog.Run) -> None:
     second.log({"x": Faraway(3.0)})
     assert second.finish()
     assert chiplog.read(second.dir).series("x").values.tolist() == [3.0]
-
-
-def test_a_file_of_another_launch_says_nothing(tmp_path: Path) -> None:
-    """Only one that was written since this process began does; and the first that writes it has it."""
-    path = tmp_path / ".keeper-x"
-    path.write_text(f"0 {time.time() - 86400}")
-    first, second = FileClaims(path), FileClaims(path)
-    assert first.keeper() is None
-    assert first.claim(3) == 3 and second.claim(0) == 3 and second.keeper() == 3
-    assert os.listdir(tmp_path) == [path.name]

@@ -13,9 +13,9 @@ from chiplog.commands.sync.progress import SyncProgress
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting
 from chiplog.sinks import registry
-from chiplog.store.journal.cursors import enrol, enrolled
 from chiplog.sinks.delivery.sync import Sync
 from chiplog.store import layout
+from chiplog.store.journal.cursors import enrol, enrolled
 from chiplog.store.runs import find, state
 
 PATIENCE = 60.0  # s of failures, or of waiting for another process that gets nowhere

@@ -1,15 +1,15 @@
-"""Which ranks are waited for: all, but for those that have left and those that did not come in time."""
+"""Which ranks are waited for: all except those that have left and those that were late."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-CHANCES = 2  # waits in vain after which a rank must have caught up before it is waited for again
+CHANCES = 2  # times that a rank may be late before it has to catch up first
 
 
 class Attendance:
-    """A rank that was given up is waited for again when it speaks. One that fails a second time has to catch up first:
-    a rank that is always behind must not cost its patience at every row."""
+    """A late rank is waited for again when it reports. If it is late a second time, it has to catch up first: a rank
+    that is always behind must not cost a deadline at every row."""
 
     def __init__(self, ranks: Iterable[int]) -> None:
         self._ranks = set(ranks)
@@ -19,24 +19,26 @@ class Attendance:
 
     @property
     def absent(self) -> set[int]:
-        """The ranks that were given up and are not back."""
+        """The ranks that were late and are not back."""
         return self._ranks - self.expected - self._left
 
     def is_behind(self, rank: int) -> bool:
         return rank in self._failures
 
     def give_up(self, ranks: Iterable[int]) -> None:
+        """These were late: do not wait for them."""
         for rank in self.expected.intersection(ranks):
             self._failures[rank] = self._failures.get(rank, 0) + 1
             self.expected.discard(rank)
 
-    def hear(self, rank: int, *, caught_up: bool) -> None:
+    def report(self, rank: int, *, caught_up: bool) -> None:
+        """A rank has sent a row."""
         if rank in self._left or rank not in self._ranks:
             return
         if caught_up or self._failures.get(rank, 0) < CHANCES:
             self.expected.add(rank)
 
-    def meet(self, ranks: Iterable[int]) -> None:
+    def forgive(self, ranks: Iterable[int]) -> None:
         """These have reported in time."""
         if self._failures:
             for rank in ranks:
@@ -47,7 +49,7 @@ class Attendance:
         self.expected.discard(rank)
 
     def form(self, ranks: Iterable[int]) -> None:
-        """These are together now, and nobody else is waited for."""
+        """These are together now, and no others are waited for."""
         self._ranks = set(ranks)
         self._failures.clear()
         self.expected = self._ranks - self._left

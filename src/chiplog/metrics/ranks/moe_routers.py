@@ -1,45 +1,49 @@
-"""Routers of several ranks, pooled: counts are added up, and what is a mean over tokens is weighted by the tokens.
+"""Pools the routers of several ranks: counts are added up, and means over tokens are weighted by the tokens.
 
-On their way they are doubles under names: (router, layers, experts, arrays...), and the two coefficients at the end,
-NaN for those that were not given.
+They are sent as doubles with the names (router, layers, experts, arrays...); the two coefficients follow at the end, as
+NaN if they are unset.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from chiplog.metrics.moe import Router
 from chiplog.metrics.ranks.statistics import Values
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 def flat(name: str, router: Router) -> Values:
-    """What a router did, as doubles."""
+    """The arrays of a router, as doubles."""
     import numpy
 
     arrays = router.by_layer()
     layers, experts = arrays["counts"].shape
-    given = [numpy.nan if one is None else one for one in (router.aux_coefficient, router.z_coefficient)]
-    doubles = [*(array.ravel() for array in arrays.values()), given]
+    coefficients = [numpy.nan if one is None else one for one in (router.aux_coefficient, router.z_coefficient)]
+    doubles = [*(array.ravel() for array in arrays.values()), coefficients]
     names = (name, str(layers), str(experts), *arrays)
     return Values(names, numpy.concatenate(doubles, dtype="float64").tobytes())
 
 
-def pool(said: Sequence[Values]) -> Router:
-    """One router that has seen the tokens of all; raises ValueError where they are not of one shape.
+def pool(routers: Sequence[Values]) -> Router:
+    """One router with the tokens of all; raises ValueError if their shapes differ.
 
-    A layer that a rank does not have is one without tokens there.
+    A layer that a rank does not have is a layer without tokens.
     """
     import numpy
 
-    shapes = dict.fromkeys((int(values.names[1]), int(values.names[2])) for values in said)
+    shapes = dict.fromkeys((int(values.names[1]), int(values.names[2])) for values in routers)
     if len(shapes) > 1:
         words = ", ".join(f"{layers} x {experts}" for layers, experts in shapes)
         raise ValueError(f"ranks have routers of different shapes, {words}; give every layer on each, or zeros")
-    ranks = [_arrays(values) for values in said]
+    ranks = [_arrays(values) for values in routers]
     tokens = numpy.stack([arrays["counts"].sum(axis=1) for arrays in ranks])  # by [rank, layer]
     weights = tokens / numpy.maximum(tokens.sum(axis=0), 1)
-    counts = sum(arrays["counts"] for arrays in ranks)
+    counts = numpy.sum([arrays["counts"] for arrays in ranks], axis=0)
     shared = [name for name in ranks[0] if name != "counts" and all(name in arrays for arrays in ranks)]
     means = {
         name: numpy.einsum("rl,rl...->l...", weights, numpy.stack([arrays[name] for arrays in ranks]))
@@ -51,14 +55,14 @@ def pool(said: Sequence[Values]) -> Router:
     return Router(whole, **means, aux_coefficient=aux, z_coefficient=z)
 
 
-def _arrays(values: Values) -> dict[str, Any]:
+def _arrays(values: Values) -> dict[str, NDArray[np.float64]]:
     import numpy
 
     _, layers, experts, *fields = values.names
     shapes = {name: (int(layers), int(experts)) if name in ("counts", "probs") else (int(layers),) for name in fields}
-    doubles, found, at = numpy.frombuffer(values.doubles), {}, 0
+    doubles, arrays, at = numpy.frombuffer(values.doubles), {}, 0
     for name, shape in {**shapes, "coefficients": (2,)}.items():
         size = int(numpy.prod(shape))
-        found[name] = doubles[at : at + size].reshape(shape)
+        arrays[name] = doubles[at : at + size].reshape(shape)
         at += size
-    return found
+    return arrays

@@ -1,7 +1,7 @@
 """Statistics across ranks: mean, max, min and deviation of each metric, in doubles, over the ranks that have it.
 
-For the finite values v of the ranks: `mean` = Σv / n, `std` = sqrt(Σ(v − mean)² / n) (of the population, in two passes:
-nothing is lost where values are large and close together), `count` = n.
+For the finite values v of the ranks: `mean` = Σv / n, `std` = sqrt(Σ(v − mean)² / n) (of the population, in two passes,
+so that values that are large and close together lose no digits), `count` = n.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FEW = 1024  # values up to which statistics are made by hand
+FEW = 1024  # values up to which statistics are computed without numpy
 ALWAYS = STATISTICS
 
 
 class Extras(msgspec.Struct, frozen=True):
-    """What is wanted beside mean, max, min and std."""
+    """Statistics besides mean, max, min and std."""
 
-    count: bool = False  # x/count: of how many ranks
-    where: bool = False  # x/max_rank and x/min_rank: who holds the extreme
+    count: bool = False  # x/count: over how many ranks
+    where: bool = False  # x/max_rank and x/min_rank: the rank with the extreme
     quantiles: tuple[int, ...] = ()  # percent: x/p50, ...; the nearest rank's value
-    nan: bool = False  # a value that is not finite counts as well, and the statistics are what it makes of them
+    nan: bool = False  # values that are not finite count too, so that a NaN makes the statistics NaN
 
 
 class Values(NamedTuple):
-    """One rank's values under some names, as doubles in native bytes."""
+    """The names and values of one row, as doubles in native bytes."""
 
     names: tuple[str, ...]
     doubles: bytes
@@ -50,7 +50,7 @@ class Across(NamedTuple):
 
 
 def is_reduced(name: str) -> bool:
-    """Whether a mean across ranks says anything: not for counters and hyperparameters."""
+    """Whether a mean across ranks makes sense: not for counters and hyperparameters."""
     return not (is_counter(name) or is_setting(name))
 
 
@@ -59,11 +59,11 @@ USUAL = (NOTHING, Extras(nan=True))
 
 
 def across(ranks: dict[int, list[Values]], extras: Extras = NOTHING, *, world: int = 0) -> Across:
-    """The statistics of what ranks have said of one step; names are matched as names, whatever their order.
+    """The statistics of the ranks' rows of one step; values are matched by name, in any order.
 
-    A name that some ranks do not have gets its `count`; one whose value is not finite somewhere is also in `bad`. Where
-    a rank says a name several times, the last one counts. A statistic whose own name is said is left out: that one is
-    somebody's value.
+    A name that some ranks do not have gets its `count`; one with a value that is not finite is also in `bad`. If a rank
+    logs a name several times, the last value counts. A statistic whose own name is logged is left out, because that
+    name has a value already.
     """
     if len(ranks) >= world and extras in USUAL and (row := _quick(ranks)) is not None:
         return Across(row, {})
@@ -89,33 +89,33 @@ def across(ranks: dict[int, list[Values]], extras: Extras = NOTHING, *, world: i
     if whole and len(who) >= world:
         return Across(row, {})
     bad = ~finite if absent is None else ~finite & ~absent
-    said = set(names)
+    logged = set(names)
     for at in np.flatnonzero(count < max(world, len(who))).tolist():
-        if f"{names[at]}/count" not in said:
+        if f"{names[at]}/count" not in logged:
             row[f"{names[at]}/count"] = int(count[at])
     return Across(row, {names[at]: [who[r] for r in np.flatnonzero(bad[:, at])] for at in np.flatnonzero(bad.any(0))})
 
 
 def _quick(ranks: dict[int, list[Values]]) -> Row | None:
-    """The usual case: a few ranks have each said the same names once, and all is finite; None where it is not so.
+    """The usual case: a few ranks have each logged the same names once, and all is finite; None otherwise.
 
-    By hand, since numpy, between two steps of training that have taken its code out of the caches, takes much longer.
+    Without numpy, which takes much longer when the training between two steps has evicted its code from the caches.
     """
-    spoken = list(ranks.values())
-    if not spoken or not spoken[0]:
+    rows = list(ranks.values())
+    if not rows or not rows[0]:
         return None
-    names = spoken[0][0].names
-    if len(spoken) * len(names) > FEW or not all(len(said) == 1 and said[0].names == names for said in spoken):
+    names = rows[0][0].names
+    if len(rows) * len(names) > FEW or not all(len(one) == 1 and one[0].names == names for one in rows):
         return None
-    count = len(spoken)
-    found: list[float] = []
-    for values in zip(*(array("d", said[0].doubles) for said in spoken), strict=True):
+    count = len(rows)
+    statistics: list[float] = []
+    for values in zip(*(array("d", one[0].doubles) for one in rows), strict=True):
         mean = sum(values) / count
         if mean - mean != 0:  # not finite
             return None
         apart = [value - mean for value in values]
-        found += (mean, max(values), min(values), sqrt(sum(map(mul, apart, apart)) / count))
-    row: Row = dict(zip(_keys(names, NOTHING), found, strict=True))
+        statistics += (mean, max(values), min(values), sqrt(sum(map(mul, apart, apart)) / count))
+    row: Row = dict(zip(_keys(names, NOTHING), statistics, strict=True))
     for name in _taken(names, NOTHING):
         row.pop(name, None)
     return row
@@ -124,22 +124,22 @@ def _quick(ranks: dict[int, list[Values]]) -> Row | None:
 def _matrix(
     ranks: dict[int, list[Values]],
 ) -> tuple[list[int], tuple[str, ...], NDArray[np.float64], NDArray[np.bool_] | None]:
-    """(ranks, names, values by rank and name, where there is none)."""
+    """(ranks, names, values by rank and name, a mask of absent values)."""
     import numpy as np
 
     who = sorted(ranks)
-    spoken = [ranks[rank] for rank in who]
-    first = spoken[0][0].names if spoken and spoken[0] else ()
-    if all(len(said) == 1 and said[0].names == first for said in spoken):  # the usual case
-        joined = b"".join(said[0].doubles for said in spoken)
+    rows = [ranks[rank] for rank in who]
+    first = rows[0][0].names if rows and rows[0] else ()
+    if all(len(one) == 1 and one[0].names == first for one in rows):  # the usual case
+        joined = b"".join(one[0].doubles for one in rows)
         return who, first, np.frombuffer(joined, np.float64).reshape(len(who), len(first)), None
-    names = tuple(dict.fromkeys(name for said in spoken for values in said for name in values.names))
-    places = {name: at for at, name in enumerate(names)}
+    names = tuple(dict.fromkeys(name for one in rows for values in one for name in values.names))
+    indices = {name: at for at, name in enumerate(names)}
     matrix = np.full((len(who), len(names)), np.nan)
     absent = np.ones(matrix.shape, np.bool_)
-    for at, said in enumerate(spoken):
-        for values in said:
-            columns = [places[name] for name in values.names]
+    for at, one in enumerate(rows):
+        for values in one:
+            columns = [indices[name] for name in values.names]
             matrix[at, columns] = np.frombuffer(values.doubles, np.float64)
             absent[at, columns] = False
     return who, names, matrix, absent
@@ -167,7 +167,7 @@ def _columns(
         np.sqrt((apart * apart).sum(axis=0, where=finite) / count),
     ]
     if extras.quantiles:
-        ordered = np.sort(low, axis=0)  # what is not finite comes last
+        ordered = np.sort(low, axis=0)  # values that are not finite come last
         for percent in extras.quantiles:
             nearest = np.maximum(np.ceil(percent / 100 * count).astype(np.int64) - 1, 0)
             columns.append(np.where(none, np.nan, np.take_along_axis(ordered, nearest[None], axis=0)[0]))

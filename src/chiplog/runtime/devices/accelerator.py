@@ -1,4 +1,4 @@
-"""The accelerator this process computes on, asked of torch or JAX; nothing is imported, and no device is woken up."""
+"""The accelerator this process computes on, from torch or JAX; nothing is imported, and no device is initialised."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 def name(device: int | None = None) -> str | None:
-    """What the device calls itself, as in the table of `metrics.hardware`; None on a CPU."""
+    """The name of the device, as in the table of `metrics.hardware`; None on a CPU."""
     try:
         for backend in (torch_backend("cuda"), torch_backend("xpu")):
             if backend is not None:
                 return str(backend.get_device_name(device))
         if (first := jax_device(device)) is not None:
             return str(first.device_kind)
-    except Exception:  # drivers fail in many ways, and this is only a question
+    except Exception:  # drivers fail in many ways, and this is only a query
         pass
     return None
 
@@ -31,7 +31,7 @@ def capability(device: int | None = None) -> tuple[int, int] | None:
 
 
 def snapshot(path: Path) -> bool:
-    """Keep what torch's allocator holds on NVIDIA GPUs in a file; False where there are none."""
+    """Save the state of torch's allocator on NVIDIA GPUs to a file; False if there are none."""
     cuda = torch_backend("cuda")
     if cuda is None:
         return False
@@ -47,7 +47,7 @@ def torch_backend(name: str) -> Any:
 
 
 def is_asleep() -> bool:
-    """Whether there is a GPU for torch on which nothing is computed yet, so that it cannot say its name."""
+    """Whether torch has a GPU that is not initialised yet, so that its name is unknown."""
     backends = (getattr(sys.modules.get("torch"), name, None) for name in ("cuda", "xpu"))
     try:
         return any(one is not None and one.is_available() and not one.is_initialized() for one in backends)
@@ -56,9 +56,9 @@ def is_asleep() -> bool:
 
 
 def jax_device(device: int | None = None) -> Any:
-    """JAX's device, if its backends have been set up and it is none of the CPU's; otherwise None."""
+    """JAX's device, if its backends have been set up and it is not a CPU; otherwise None."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     if bridge is None or not getattr(bridge, "_backends", None):
         return None
-    found = sys.modules["jax"].local_devices()[device or 0]
-    return None if found.platform == "cpu" else found
+    chosen = sys.modules["jax"].local_devices()[device or 0]
+    return None if chosen.platform == "cpu" else chosen

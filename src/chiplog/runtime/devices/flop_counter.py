@@ -1,6 +1,6 @@
-"""Operations counted instead of worked out: of a torch module by running it once, of a jitted JAX step by its compiler.
+"""Counts operations: of a torch module by running it once, of a jitted JAX step by asking its compiler.
 
-For models that no formula fits. The numbers are of one whole batch: give them to `run.meter(flops_per_step=...)`.
+For models that no formula fits. The result is for one whole batch: pass it to `run.meter(flops_per_step=...)`.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Counted(msgspec.Struct, frozen=True):
 
 def count_torch(
     module: Any,
-    *args: Any,
+    *args: object,
     backward: bool = True,
     loss: Callable[[Any], Any] | None = None,
     meta: bool | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Counted:
-    """Count a module's operations for these inputs; it and all random generators are afterwards as they were.
+    """Count a module's operations for these inputs; the module and all random generators stay unchanged.
 
-    `meta=True` computes nothing and takes no memory; a module that looks at values, as some routers do, needs real
-    ones (`meta=False`), in which case it is run once where it is. None tries the first, then the second. `loss` makes
-    a scalar of the output; without it, that is the output's own `loss`, or the sum of its tensors.
+    `meta=True` computes nothing and takes no memory. A module that depends on values, as some routers do, needs real
+    ones (`meta=False`), and is then run once on its device. None tries the first, then the second. `loss` turns the
+    output into a scalar; by default that is the output's own `loss`, or the sum of its tensors.
 
     >>> count_torch(model, torch.randint(0, 1000, (8, 128))).total
     """
@@ -55,11 +55,11 @@ def count_torch(
         raise ChiplogError(f"the operations of {type(module).__name__} cannot be counted: {error}") from error
 
 
-def count_jax(step: Any, *args: Any, **kwargs: Any) -> int | None:
-    """The operations of a JAX step for these arguments, by the compiler's own cost analysis; None where it has none.
+def count_jax(step: Any, *args: object, **kwargs: object) -> int | None:
+    """The operations of a JAX step for these arguments, by the compiler's cost analysis; None if it has none.
 
-    `step` is a function, jitted or not, or what its `lower` or `compile` returned. Nothing is run, and donated
-    arguments stay. What a loop does (`scan`, `while_loop`) is counted once by the compiler, however often it turns.
+    `step` is a function, jitted or not, or the result of its `lower` or `compile`. Nothing is run, and donated
+    arguments stay valid. The compiler counts the body of a loop (`scan`, `while_loop`) once.
     """
     if not hasattr(step, "cost_analysis"):
         if not hasattr(step, "lower"):
@@ -70,7 +70,7 @@ def count_jax(step: Any, *args: Any, **kwargs: Any) -> int | None:
     cost = step.cost_analysis()
     if cost is None and hasattr(step, "compile"):
         cost = step.compile().cost_analysis()
-    if isinstance(cost, (list, tuple)):  # one a program, in older versions
+    if isinstance(cost, (list, tuple)):  # one per program, in older versions
         cost = cost[0] if cost else None
     flops = cost.get("flops") if isinstance(cost, Mapping) else None
     return None if flops is None or flops < 0 else int(flops)
@@ -84,14 +84,14 @@ def _run(
     from torch.utils._pytree import tree_map
     from torch.utils.flop_counter import FlopCounterMode
 
-    def moved(value: Any) -> Any:
+    def moved(value: object) -> object:
         if not isinstance(value, torch.Tensor):
             return value
         return value.detach().to(place) if place else value.detach().clone()
 
     twin = _twin(module, place)
     args, kwargs = tree_map(moved, args), tree_map(moved, kwargs)
-    # Fused kernels of attention are not all known to the counter; plain products are.
+    # The counter does not know all fused attention kernels; it knows plain products.
     with _same_randomness(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         with FlopCounterMode(display=False) as counter:
             output = twin(*args, **kwargs)
@@ -105,10 +105,10 @@ def _run(
 
 
 def _twin(module: Any, place: str | None) -> Any:
-    """A copy of a module with weights of its own: on `meta`, or sharing the numbers. Its buffers are copies."""
+    """A copy of a module with its own parameters: on `meta`, or sharing their data. Its buffers are copies."""
     import torch
 
-    memo: dict[int, Any] = {}
+    memo: dict[int, object] = {}
     for weight in module.parameters():
         data = torch.empty_like(weight, device=place) if place else weight
         memo[id(weight)] = torch.nn.Parameter(data.detach(), requires_grad=weight.requires_grad)
@@ -118,26 +118,26 @@ def _twin(module: Any, place: str | None) -> Any:
 
 
 def _scalar(output: Any) -> Any:
-    """Something to go back from: the output's loss, or the sum of everything that has a gradient."""
+    """A scalar for the backward pass: the output's loss, or the sum of everything that has a gradient."""
     import torch
     from torch.utils._pytree import tree_leaves
 
-    found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
-    if found is not None:
-        return found
-    # Many models return an object of their own, without a loss where they were given no labels.
+    loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if loss is not None:
+        return loss
+    # Many models return an object of their own, without a loss if they were called without labels.
     fields = {"logits": getattr(output, "logits", None), **getattr(output, "__dict__", {})}
     everything = output if isinstance(output, torch.Tensor) else [tree_leaves(output), fields]
     tensors = {id(one): one for one in tree_leaves(everything) if isinstance(one, torch.Tensor) and one.requires_grad}
     leaves = list(tensors.values())
     if not leaves:
-        raise ChiplogError("its output has nothing to go back from; give loss=..., or backward=False")
+        raise ChiplogError("its output has no gradient; pass loss=... or backward=False")
     return sum((leaf.float().sum() for leaf in leaves[1:]), leaves[0].float().sum())
 
 
 @contextmanager
 def _same_randomness() -> Iterator[None]:
-    """Leave the generators of Python and torch as they were; numpy's too, where it is loaded."""
+    """Restore the random generators of Python and torch afterwards, and numpy's if it is loaded."""
     import torch
 
     numpy = sys.modules.get("numpy")

@@ -1,9 +1,8 @@
-"""Memory of the device this process computes on, asked of torch or JAX; nothing is imported that is not loaded."""
+"""Memory of the device this process computes on, from torch or JAX; neither is imported."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import msgspec
 
@@ -11,16 +10,16 @@ from chiplog.runtime.devices.accelerator import jax_device, torch_backend
 
 
 class DeviceMemory(msgspec.Struct, frozen=True):
-    """Bytes on one device. None: the framework does not say."""
+    """Bytes on one device; None if the framework does not report them."""
 
     allocated: int
     peak: int | None = None  # the most that was allocated, since the start or the last `reset_peak`
-    reserved: int | None = None  # taken from the device, used or not
+    reserved: int | None = None  # by the framework, in use or not
     total: int | None = None
 
     @property
     def utilization(self) -> float | None:
-        """The share of the device that was needed at the worst moment; where no peak is kept, that is in use."""
+        """The peak as a share of the device's memory; without a peak, what is allocated now."""
         return (self.allocated if self.peak is None else self.peak) / self.total if self.total else None
 
 
@@ -29,26 +28,26 @@ def read(device: int | None = None) -> dict[str, int | float]:
 
     The device is the current one of this process, or that with the given number.
     """
-    found = measure(device)
-    if found is None:
+    memory = measure(device)
+    if memory is None:
         return {}
-    known: dict[str, Any] = {**msgspec.structs.asdict(found), "utilization": found.utilization}
-    return {name: value for name, value in known.items() if value is not None}
+    fields = {**msgspec.structs.asdict(memory), "utilization": memory.utilization}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def measure(device: int | None = None) -> DeviceMemory | None:
-    """What `read` says, as an object; None on a CPU, and when the driver does not answer."""
-    for look in (_cuda, _xpu, _mps, _jax):
+    """The same as `read`, as an object; None on a CPU, and if the driver does not answer."""
+    for measure_one in (_cuda, _xpu, _mps, _jax):
         try:
-            if (found := look(device)) is not None:
-                return found
+            if (memory := measure_one(device)) is not None:
+                return memory
         except Exception:  # drivers fail in many ways, and this is only a measurement
             continue
     return None
 
 
 def reset_peak(device: int | None = None) -> None:
-    """Let `peak` begin anew, where the framework can."""
+    """Restart `peak`, if the framework can."""
     for name in ("cuda", "xpu"):
         backend = torch_backend(name)
         if backend is not None:
@@ -64,7 +63,7 @@ def _xpu(device: int | None) -> DeviceMemory | None:
 
 
 def _torch(name: str, device: int | None) -> DeviceMemory | None:
-    """torch.cuda (NVIDIA and AMD) and torch.xpu (Intel) have the same questions."""
+    """torch.cuda (NVIDIA and AMD) and torch.xpu (Intel) have the same API."""
     backend = torch_backend(name)
     if backend is None:
         return None
@@ -77,7 +76,7 @@ def _torch(name: str, device: int | None) -> DeviceMemory | None:
 
 
 def _mps(_: int | None) -> DeviceMemory | None:
-    """Apple: one device, which keeps no peak."""
+    """Apple: one device, without a peak."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.backends.mps.is_available():
         return None
@@ -88,8 +87,8 @@ def _mps(_: int | None) -> DeviceMemory | None:
 
 
 def _jax(device: int | None) -> DeviceMemory | None:
-    found = jax_device(device)
-    stats = None if found is None else found.memory_stats()
+    chosen = jax_device(device)
+    stats = None if chosen is None else chosen.memory_stats()
     if not stats or "bytes_in_use" not in stats:
         return None
     return DeviceMemory(

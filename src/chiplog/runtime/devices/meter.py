@@ -1,4 +1,4 @@
-"""What measures the steps of a run, on the machine it runs on."""
+"""Creates the meter of a run for the machine it runs on."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def meter(
     quiet: bool = False,
     **options: Any,
 ) -> StepMeter:
-    """What measures the steps of a run; a share of the peak only where operations and peak are known.
+    """Create the meter of a run; it has an MFU only if operations and peak are known.
 
-    A `quiet` one does not say so where they are not: one rank of many is enough.
+    Otherwise that is reported, unless `quiet`: one rank of many is enough.
     """
     from chiplog.metrics import flops, hardware, throughput
-    from chiplog.runtime.devices import accelerator as device_
+    from chiplog.runtime.devices import accelerator
     from chiplog.runtime.devices import memory as memory_
 
     try:
         if hardware.dtype_name(dtype) is None:
-            raise ValueError(f"dtype = {dtype!r}; there are: {', '.join(hardware.DTYPES)}")
+            raise ValueError(f"unknown dtype {dtype!r}; there are: {', '.join(hardware.DTYPES)}")
         if model is not None:
             flops_per_token = flops.count(model)
         if peak_tflops is None and (flops_per_token is not None or options.get("flops_per_step") is not None):
-            name = device or device_.name()
+            name = device or accelerator.name()
             peak_tflops = hardware.peak(name, dtype) if name else None
             if peak_tflops is None and not quiet:
                 messages.say(f"there will be no MFU: {_why(name, dtype)}")
@@ -48,10 +48,10 @@ def meter(
         raise BadSetting(f"run.meter: {error}") from None
 
 
-def _why(name: str | None, dtype: Any) -> str:
+def _why(name: str | None, dtype: object) -> str:
     """Why there is no peak, and what to do."""
-    from chiplog.runtime.devices import accelerator as device
+    from chiplog.runtime.devices import accelerator
 
-    if name is None and device.is_asleep():
-        return "nothing computes on the GPU yet; call run.meter(...) when the model is there, or give it device=..."
-    return f"the peak of {name or 'this CPU'} in {dtype} is not known; give it: run.meter(peak_tflops=...)"
+    if name is None and accelerator.is_asleep():
+        return "the GPU is not in use yet; call run.meter(...) after the model is loaded, or pass device=..."
+    return f"the peak of {name or 'this CPU'} in {dtype} is unknown; pass it: run.meter(peak_tflops=...)"

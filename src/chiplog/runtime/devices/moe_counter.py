@@ -1,4 +1,4 @@
-"""Counting what the routers of a torch model do, where their tensors are: nothing is read, so nothing waits."""
+"""Counts the choices of a torch model's routers on their device: nothing is read back, so nothing waits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from chiplog.metrics.moe import Router
 
 
 class Routing:
-    """Adds up the choices of every router over a step, micro-batches included; `take` hands them over and begins anew.
+    """Adds up the choices of every router over a step, micro-batches included; `take` returns them and starts over.
 
     >>> routing = chiplog.Routing(layers=24, experts=64)
     >>> routing.add(layer, chosen, logits)              # in the forward pass of each router
-    >>> run.log({"moe": routing.take()}, step=step)     # once a step
+    >>> run.log({"moe": routing.take()}, step=step)     # once per step
     """
 
     def __init__(
@@ -23,13 +23,13 @@ class Routing:
         self._sums: dict[str, Any] = {}
 
     def add(self, layer: int, chosen: Any, logits: Any = None) -> None:
-        """The experts that were chosen for some tokens, of any shape, and the router's logits, [..., expert]."""
+        """Add the experts chosen for some tokens, of any shape, and the router's logits, [..., expert]."""
         import torch  # the caller has it
 
         with torch.no_grad():
             flat = chosen.detach().reshape(-1)
             counts = self._sum("counts", self.experts, flat.device, torch.int64)
-            # `bincount` would have to know the largest index first, and so wait for the device
+            # `bincount` needs the largest index first, and would wait for the device
             counts[layer].scatter_add_(0, flat.long(), torch.ones_like(flat, dtype=torch.int64))
             if logits is None:
                 return
@@ -47,7 +47,7 @@ class Routing:
             self._sum("probs", self.experts, flat.device, torch.float64)[layer] += probs.sum(dim=0)
 
     def take(self) -> Router:
-        """What was counted since the last time, still on its device."""
+        """The counts since the last call, still on their device."""
         import torch
 
         sums, self._sums = self._sums, {}

@@ -1,7 +1,7 @@
-"""Values that are still on a device: copied in the background, written when they arrive, never waited for.
+"""Values that are still on a device: copied in the background, and written when they arrive; nothing waits for them.
 
-A JAX array is copied to the host asynchronously and asked whether it is ready. A torch tensor on a device is copied to
-the host without blocking, and an event behind the copy is asked whether it has passed.
+A JAX array is copied to the host asynchronously, and polled. A torch tensor is copied without blocking, and an event
+after the copy is polled.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,6 +18,12 @@ from chiplog.core.values import convert
 from chiplog.core.values.media import Media
 
 MOST = 10_000  # rows that may wait; a device further behind than that has stopped
+
+
+class DeviceEvent(Protocol):
+    """An event of a device: whether everything before it is done."""
+
+    def query(self) -> bool: ...
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -29,14 +35,14 @@ class _Copy(msgspec.Struct, frozen=True):
     """A value on its way to the host."""
 
     value: Any
-    event: Any  # None: the value itself knows
+    event: DeviceEvent | None  # None: the value itself is polled
 
     def arrived(self) -> bool:
         return _is_ready(self.value) if self.event is None else bool(self.event.query())
 
 
 class PendingValues:
-    """Rows whose values are on their way."""
+    """Rows whose values are being copied."""
 
     def __init__(self) -> None:
         self._rows: deque[_Row] = deque()
@@ -44,12 +50,12 @@ class PendingValues:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def holds(self, value: Any) -> bool:
-        """Whether reading this value now would wait for a device; of media, any array that they are made of."""
+    def holds(self, value: object) -> bool:
+        """Whether reading this value now would wait for a device; for media, whether any of their arrays would."""
         return _holds(value)
 
-    def add(self, step: int | float, later: Mapping[str, Any]) -> None:
-        """Take values along. A value that cannot be copied is left out, and said once."""
+    def add(self, step: int | float, later: Mapping[str, object]) -> None:
+        """Start to copy values. One that cannot be copied is left out and reported once."""
         copies = {}
         for name, value in later.items():
             try:
@@ -59,12 +65,12 @@ class PendingValues:
         if copies:
             if len(self._rows) >= MOST:
                 self._rows.popleft()
-                messages.once("device", f"more than {MOST:,} rows wait for values on a device; the oldest are given up")
+                messages.once("device", f"more than {MOST:,} rows wait for values on a device; the oldest are dropped")
             self._rows.append(_Row(step, copies))
 
-    def ready(self) -> list[tuple[int | float, dict[str, Any]]]:
+    def ready(self) -> list[tuple[int | float, dict[str, int | float | Media]]]:
         """The rows whose values have arrived, in the order they were logged."""
-        rows: list[tuple[int | float, dict[str, Any]]] = []
+        rows: list[tuple[int | float, dict[str, int | float | Media]]] = []
         while self._rows and all(_arrived(copy) for copy in self._rows[0].copies.values()):
             first = self._rows.popleft()
             row = {name: value for name, copy in first.copies.items() if (value := _value(name, copy)) is not None}
@@ -73,7 +79,7 @@ class PendingValues:
         return rows
 
 
-def _holds(value: Any) -> bool:
+def _holds(value: object) -> bool:
     if isinstance(value, Media):
         return any(_holds(array) for array in getattr(value, "arrays", {}).values())
     if hasattr(value, "is_ready") and hasattr(value, "copy_to_host_async"):  # jax.Array
@@ -88,7 +94,7 @@ def _copy(value: Any) -> _Copy:
     if not _holds(value):
         return _Copy(value, _Passed())
     if hasattr(value, "copy_to_host_async"):
-        value.copy_to_host_async()  # no copy on the device: its first one would be compiled, on the caller's time
+        value.copy_to_host_async()  # a copy on the device would be compiled first, on the caller's time
         return _Copy(value, None)
     backend = getattr(sys.modules.get("torch"), value.device.type, None)  # torch.cuda, torch.xpu
     copy = value.detach().to("cpu", non_blocking=True)
@@ -99,12 +105,12 @@ def _copy(value: Any) -> _Copy:
 
 
 def _arrays(media: Media) -> dict[str, Any]:
-    arrays: dict[str, Any] = media.arrays  # type: ignore[attr-defined]  # only those that have them come here
+    arrays: dict[str, Any] = media.arrays  # type: ignore[attr-defined]  # only media with arrays get here
     return arrays
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """Media whose arrays are on their way, or here already."""
+    """Media whose arrays are being copied, or on the host already."""
 
     media: Media
     copies: dict[str, _Copy]
@@ -113,7 +119,7 @@ class _Parts(msgspec.Struct, frozen=True):
         return all(copy.arrived() for copy in self.copies.values())
 
     def whole(self) -> Media:
-        """The same media, made of what is on the host now."""
+        """The same media, with the arrays on the host."""
         _arrays(self.media).update({name: copy.value for name, copy in self.copies.items()})
         return self.media
 
@@ -126,7 +132,7 @@ class _Passed:
 
 
 def _arrived(copy: _Copy) -> bool:
-    """Whether a value is there, or never will be: a device that has failed raises for every question."""
+    """Whether a value has arrived, or never will: a failed device raises for every query."""
     try:
         return copy.arrived()
     except Exception:
@@ -142,7 +148,7 @@ def _value(name: str, copy: _Copy) -> int | float | Media | None:
         _give_up(name, error)
         return None
     if number is None:
-        _give_up(name, ValueError("it is an array of many numbers, not one"))
+        _give_up(name, ValueError("it is an array, not a number"))
     return number
 
 
@@ -151,7 +157,7 @@ def _give_up(name: str, error: Exception) -> None:
 
 
 def _is_ready(array: Any) -> bool:
-    """`is_ready` of a deleted array ends the process (jax 0.10); so that is asked first."""
+    """`is_ready` of a deleted array ends the process (jax 0.10), so check that first."""
     if hasattr(array, "is_deleted") and array.is_deleted():
         raise RuntimeError("the array has been deleted or donated")
     return bool(array.is_ready())

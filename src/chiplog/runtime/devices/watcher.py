@@ -1,9 +1,9 @@
-"""Work that is still on a device: one thread looks when it is done; nobody waits for it on the caller's time.
+"""Work that is still on a device: one thread polls it until it is done, so that callers never wait for it.
 
-All works under way are asked in turn, so that one device's work is seen to end while another's goes on, and a device
-that never answers holds up nobody. How long a work of the same name took last says when to look closely; all looks
-together take about 1 % of a core. Who wants to know all up to now looks too (`look`). The thread never waits inside an
-array: one that comes back from there while the interpreter ends would abort the process
+All pending work is polled in turn, so that one device's work can end while another's continues, and a device that never
+answers delays no other. The last duration of work with the same name determines when to poll often; all polls together
+take about 1 % of a core. Callers that need everything up to now poll, too (`look`). The thread never blocks inside an
+array: if it returned from there while the interpreter ends, it would abort the process
 (docs/decisions/0015-one-thread-watches-the-devices.md).
 """
 
@@ -23,38 +23,38 @@ from chiplog.core.background import forks
 from chiplog.core.background.wakeup import WakeUp
 from chiplog.core.tracing.tracer import UNFINISHED, Work
 
-MOST = 10_000  # works that may be under way; a device further behind than that has stopped
-SOONEST, LATEST = 100_000, 10_000_000  # ns between two looks at a work of unknown length
-CLOSELY = 20  # the part of a work's age that may then lie between them
-NEXT = 32  # works of a device that are looked at: it does about one after another
-SHARE = 100  # times what the looks cost may pass
-SAVED = 2_000_000  # ns of looks that may be saved up
-NAMES = 10_000  # whose last length is remembered
-IDLE = 5.0  # s without any work after which the thread ends
+MOST = 10_000  # pending items; a device further behind than that has stopped
+SOONEST, LATEST = 100_000, 10_000_000  # ns between two polls of work with unknown duration
+CLOSELY = 20  # that interval is the age of the work divided by this
+NEXT = 32  # items polled per device, which runs them roughly in order
+SHARE = 100  # polls may take one part in so many of the time
+SAVED = 2_000_000  # ns of polling that may be saved up
+NAMES = 10_000  # whose last duration is remembered
+IDLE = 5.0  # s without work after which the thread ends
 
 
 class DeviceWatcher:
-    """Looks after works until they are done, on a thread that lives while there are any."""
+    """Polls pending work until it is done, on a thread that lives while there is any."""
 
     def __init__(self) -> None:
         self._works: dict[int, Work] = {}
-        self._queues: dict[str, dict[int, Work]] = {}  # the same, by their first device
-        self._lengths: dict[tuple[str, str], int] = {}  # of the last work of a name on a device
-        self._cost = 0  # ns of CPU that a look takes
-        self._saved = SAVED  # ns of CPU that may be taken now
+        self._queues: dict[str, dict[int, Work]] = {}  # the same by first device
+        self._durations: dict[tuple[str, str], int] = {}  # duration of the last work by name and device
+        self._cost = 0  # ns of CPU per poll
+        self._saved = SAVED  # ns of CPU that may be used now
         self._wakeup = WakeUp()
-        self._over = False  # nothing more is expected
+        self._over = False  # no more work is expected
         self._thread: threading.Thread | None = None
         self._lock = threading.RLock()  # an RLock: a signal handler may trace, too
-        self._looking = threading.Lock()  # whoever asks works
+        self._polling = threading.Lock()  # held while polling
         forks.watch(self)
 
     def __len__(self) -> int:
         return len(self._works)
 
-    def hold(self, work: Any) -> Any:
-        """What to wait for: an event behind the work of a torch device; anything else is looked into later."""
-        if hasattr(work, "is_ready"):  # an array of JAX
+    def hold(self, work: object) -> object:
+        """What to poll: an event after the work of a torch device; anything else is resolved later."""
+        if hasattr(work, "is_ready"):  # a JAX array
             return work
         leaf = work
         while isinstance(leaf, (list, tuple, Mapping)) and leaf:
@@ -62,12 +62,12 @@ class DeviceWatcher:
         return _event(leaf) or work
 
     def watch(self, work: Work) -> None:
-        """Look after a work; one that is done already, on a device that has no other, needs nobody."""
+        """Track device work; if it is already done and nothing else is queued there, record it at once."""
         if _queue(work) not in self._queues and (error := _at_once(work)) is not None:
             work.span.tracer.land(work, work.span.stop, error)
             return
         if len(self._works) >= MOST:
-            messages.once("device spans", f"more than {MOST:,} spans wait for a device; the newest are given up")
+            messages.once("device spans", f"more than {MOST:,} spans wait for a device; the newest are dropped")
             work.span.tracer.land(work, monotonic_ns(), UNFINISHED)
             return
         with self._lock:
@@ -79,7 +79,7 @@ class DeviceWatcher:
         self._wakeup.set()
 
     def settle(self, timeout: float) -> None:
-        """Wait until nothing is under way; what still is then is given up."""
+        """Wait until nothing is pending; what remains after the timeout is recorded as unfinished."""
         until = time.monotonic() + timeout
         while self._works and time.monotonic() < until:
             time.sleep(0.001)
@@ -89,31 +89,30 @@ class DeviceWatcher:
         self._wakeup.set()
 
     def look(self) -> None:
-        """See now what is done, on the caller's thread. Never waits: not for another who looks, nor for a work that
-        cannot be asked."""
-        looking = self._looking
-        if self._works and looking.acquire(blocking=False):
+        """Poll now, on the caller's thread; never waits for another poll, or for work that cannot be polled."""
+        polling = self._polling
+        if self._works and polling.acquire(blocking=False):
             try:
-                self._see([work for work in self._nearest() if all(map(_can_be_asked, _flat(work)))])
+                self._poll([work for work in self._nearest() if all(map(_can_be_polled, _flat(work)))])
             finally:
-                looking.release()
+                polling.release()
 
     def tend(self) -> None:
-        """Give up what is overdue; and the thread, when it waits inside something that cannot be asked."""
+        """Give up overdue work, and replace the thread if it blocks in something that cannot be polled."""
         now = monotonic_ns()
         overdue = [work for work in list(self._works.values()) if now > work.deadline]
         for work in overdue:
             messages.once(
-                "overdue", f"the device did not finish {work.span.name!r} in time; that and the like is marked"
+                "overdue", f"the device did not finish {work.span.name!r} in time; such spans are marked as unfinished"
             )
             self._land(work, UNFINISHED)
         if overdue and self._works:
-            self._looking = threading.Lock()  # the one before it may be in hands that are stuck
+            self._polling = threading.Lock()  # a stuck thread may hold the previous one
             self._start(self._thread)
 
     def forked(self) -> None:
         self._works, self._queues, self._wakeup, self._thread = {}, {}, WakeUp(), None
-        self._lock, self._looking = threading.RLock(), threading.Lock()
+        self._lock, self._polling = threading.RLock(), threading.Lock()
 
     def _start(self, instead: threading.Thread | None) -> None:
         with self._lock:
@@ -125,14 +124,14 @@ class DeviceWatcher:
         me = threading.current_thread()
         spent, now = time.thread_time_ns(), monotonic_ns()
         while self._thread is me:
-            rung = self._wakeup.wait(self._pause())
+            woken = self._wakeup.wait(self._pause())
             if self._thread is not me:
-                self._wakeup.set()  # it was meant for the one that came instead
+                self._wakeup.set()  # it was meant for the thread that replaced this one
                 break
-            if not self._works and (self._over or not rung):
+            if not self._works and (self._over or not woken):
                 break
-            with self._looking:
-                self._see(self._nearest())
+            with self._polling:
+                self._poll(self._nearest())
             cost, spent = time.thread_time_ns() - spent, time.thread_time_ns()
             passed, now = monotonic_ns() - now, monotonic_ns()
             self._cost += (cost - self._cost) // 4
@@ -140,36 +139,36 @@ class DeviceWatcher:
         with self._lock:
             if self._thread is me:
                 self._thread = None
-        if self._works:  # one has come in between
+        if self._works:  # more has arrived meanwhile
             self._start(None)
 
-    def _see(self, works: Iterable[Work]) -> None:
+    def _poll(self, works: Iterable[Work]) -> None:
         for work in works:
             try:
-                error = _look(work)
-            except Exception as problem:  # a device that has failed raises for every question
+                error = _poll(work)
+            except Exception as problem:  # a failed device raises for every query
                 error = type(problem).__name__
             if error is not None:
                 self._land(work, error)
 
     def _pause(self) -> float:
-        """Seconds until the next look, by the next work of every device."""
+        """Seconds until the next poll, by the next work of every device."""
         now = monotonic_ns()
         with self._lock:
             heads = [(name, next(iter(queue.values()))) for name, queue in self._queues.items()]
         if not heads:
             return IDLE
-        due = min(self._due(now - work.span.start, self._lengths.get((work.span.name, name))) for name, work in heads)
+        due = min(self._due(now - work.span.start, self._durations.get((work.span.name, name))) for name, work in heads)
         return max(due, SOONEST, min((self._cost - self._saved) * SHARE, LATEST)) / 1e9
 
-    def _due(self, age: int, length: int | None) -> int:
-        """Nanoseconds until a work should be looked at."""
-        if length is None:
+    def _due(self, age: int, duration: int | None) -> int:
+        """Nanoseconds until work should be polled."""
+        if duration is None:
             return min(age // CLOSELY, LATEST)
-        for soon in (length * 7 // 10, length * 19 // 20):  # the first in case the last time was seen late
+        for soon in (duration * 7 // 10, duration * 19 // 20):  # the first in case the last end was noticed late
             if age < soon:
-                return soon - age  # whatever comes meanwhile rings the bell
-        return min(max(length // 200, (age - length) // CLOSELY), LATEST)
+                return soon - age  # new work wakes the thread
+        return min(max(duration // 200, (age - duration) // CLOSELY), LATEST)
 
     def _nearest(self) -> list[Work]:
         with self._lock:
@@ -183,8 +182,8 @@ class DeviceWatcher:
             queue.pop(id(work), None)
             if not queue:
                 self._queues.pop(name, None)
-            if not error and (len(self._lengths) < NAMES or (work.span.name, name) in self._lengths):
-                self._lengths[work.span.name, name] = now - work.span.start
+            if not error and (len(self._durations) < NAMES or (work.span.name, name) in self._durations):
+                self._durations[work.span.name, name] = now - work.span.start
         work.span.tracer.land(work, now, error)
 
 
@@ -192,8 +191,8 @@ def _queue(work: Work) -> str:
     return work.devices[0] if work.devices else ""
 
 
-def _look(work: Work) -> str | None:
-    """None while something is under way; then what went wrong, or "". What is done is let go at once."""
+def _poll(work: Work) -> str | None:
+    """None while something is pending; then the error, or "". What is done is released at once."""
     _flat(work)
     while work.waits:
         error = _state(work.waits[-1])
@@ -206,7 +205,7 @@ def _look(work: Work) -> str | None:
 
 
 def _at_once(work: Work) -> str | None:
-    """What `_look` says where it costs next to nothing: of a single array."""
+    """The result of `_poll` if it costs next to nothing: for a single array."""
     if len(work.waits) != 1 or not hasattr(leaf := work.waits[0], "is_ready"):
         return None
     try:
@@ -216,7 +215,7 @@ def _at_once(work: Work) -> str | None:
 
 
 def _flat(work: Work) -> list[Any]:
-    """What a work waits for, without containers."""
+    """The leaves of what the work waits for."""
     if not work.flat:
         work.waits, work.flat = list(_leaves(work.waits)), True
     return work.waits
@@ -224,12 +223,12 @@ def _flat(work: Work) -> list[Any]:
 
 def _state(leaf: Any) -> str | None:
     if hasattr(leaf, "is_ready"):
-        # In C and in one go: an array may be donated at any moment, and `is_ready` of a deleted one ends the process.
+        # In one C call: an array may be donated at any moment, and `is_ready` of a deleted one ends the process.
         gone = getattr(leaf, "is_deleted", _no)
         if not next(filter(None, map(call, (gone, leaf.is_ready))), False):
             return None
         try:
-            getattr(leaf, "block_until_ready", _no)()  # returns at once, or says what went wrong
+            getattr(leaf, "block_until_ready", _no)()  # returns at once, or raises the error
         except Exception as error:
             return "" if gone() else type(error).__name__
         return ""
@@ -248,7 +247,7 @@ def _state(leaf: Any) -> str | None:
     return ""
 
 
-def _can_be_asked(leaf: Any) -> bool:
+def _can_be_polled(leaf: Any) -> bool:
     return not hasattr(leaf, "block_until_ready") or hasattr(leaf, "is_ready")
 
 
@@ -275,7 +274,7 @@ def _walk(tree: Any) -> Iterator[Any]:
 
 
 def _event(leaf: Any) -> Any:
-    """An event behind what a torch device was given so far; None for all else."""
+    """An event after everything queued on a torch device; None for anything else."""
     kind = getattr(getattr(leaf, "device", None), "type", "cpu")
     if kind in ("cpu", "meta") or not hasattr(leaf, "untyped_storage"):
         return None

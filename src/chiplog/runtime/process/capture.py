@@ -1,11 +1,10 @@
-"""What the process prints, kept with the run: an ear at the `write` of `sys.stdout` and `sys.stderr`.
+"""Captures what the process prints, by replacing the `write` of `sys.stdout` and `sys.stderr`.
 
-The streams stay the objects they are, so that whoever holds one already (a logging handler, say) is heard too, and
-everything but `write` is as it was. A write goes through first, and whatever it raises is its caller's; then the text
-is put into a tail of bounded size, without a lock and without a disk. The background thread makes lines of it, twice
-a second.
+The streams stay the same objects, so that output through existing references (of a logging handler, say) is captured,
+too. The original `write` runs first, and what it raises reaches the caller; then the text is appended to a bounded
+buffer, without a lock and without a disk. The background thread splits it into lines, twice per second.
 
-More than `RATE` for long does not fit: the oldest goes, is counted, and one line says how much it was.
+Output that stays above `RATE` does not fit: the oldest is dropped and counted, and one line reports how much it was.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ from chiplog.core.background import forks
 from chiplog.core.values.redact import redact_words
 from chiplog.core.values.text import Aside, cut
 
-LINE = 8 << 10  # characters; a longer line goes on in another
-MARGIN = 1 << 10  # beyond it, in which a secret that the cut would halve is still seen whole
+LINE = 8 << 10  # characters; a longer line continues in another
+MARGIN = 1 << 10  # beyond it, so that a secret at the cut is still seen whole
 CHUNK = 64 << 10  # characters of one write
-EACH = 64  # that a write counts beside its text: what it costs to hold it
-RATE = 64 << 10  # characters a second that are kept for long
-BURST = 1 << 20  # that are kept at once
-REDRAWN = 2.0  # s between two states of a line that redraws itself, as progress bars do
-UNENDED = 2 << 10  # characters a second of a line that is not ended and grows
-PATIENCE = 1.0  # s that the end of a run waits for a background thread at a slow disk
-KEY_LINES = 200  # of a private key that never ends
-DEPTH = 16  # calls that others may have put between a `write` and its bytes
+EACH = 64  # characters counted for each write besides its text, for the memory it takes
+RATE = 64 << 10  # characters per second that are kept in the long run
+BURST = 1 << 20  # characters that are kept at once
+REDRAWN = 2.0  # s between two states of a line that is redrawn, such as a progress bar
+UNENDED = 2 << 10  # characters per second of an unfinished line that grows
+PATIENCE = 1.0  # s that the end of a run waits for a background thread with a slow disk
+KEY_LINES = 200  # of a private key without an end
+DEPTH = 16  # frames that wrappers may add between a `write` and its bytes
 STREAMS = ("stdout", "stderr")
 GOES_ON = " … [goes on]"
 
-Chunk: TypeAlias = tuple[int, int, str | bytes]  # one write: place in STREAMS, time of the monotonic clock, text
+Chunk: TypeAlias = tuple[int, int, str | bytes]  # one write: index in STREAMS, monotonic time, text
 
 
 class Capture:
-    """Hears what is printed, from `open` to `close`; `collect` writes it down as one record."""
+    """Captures output from `open` to `close`; `collect` writes it as one record."""
 
     def __init__(self, write: Callable[..., object], now: Callable[[], int]) -> None:
         self._write, self._now = write, now
@@ -62,34 +61,34 @@ class Capture:
         forks.watch(self)
 
     def open(self) -> None:
-        """Begin to listen to the streams that there are now."""
+        """Start to capture the current streams."""
         self._on = True
-        heard: list[Any] = []
+        captured: list[object] = []
         for place, name in enumerate(STREAMS):
             stream = getattr(sys, name)
-            if stream is None or any(stream is one for one in heard):  # none, or both in one
+            if stream is None or any(stream is one for one in captured):  # absent, or both are the same
                 continue
-            heard.append(stream)
+            captured.append(stream)
             try:
-                self._taps.append(_Tap(stream, self._hear(place, stream.write), partial(self._take, place)))
+                self._taps.append(_Tap(stream, self._captured(place, stream.write), partial(self._append, place)))
             except (AttributeError, TypeError) as error:
                 messages.say(f"sys.{name} cannot be captured: {error}")
 
     def close(self) -> None:
-        """Write down what is left, and leave the streams as they were; one that others hold by now only passes on."""
-        self._hear_last()
+        """Write what is left and restore the streams; a `write` that others have wrapped by now only passes text on."""
+        self._add_traceback()
         self._on = False
         for tap in self._taps:
             tap.close()
         self.collect(last=True)
 
     def collect(self, *, last: bool = False) -> None:
-        """Write what has been printed since the last time; at the end also the lines that are not ended."""
+        """Write what has been printed since the last call; at the end, unfinished lines, too."""
         turn = self._turn
         if not turn.acquire(timeout=PATIENCE):
             return
         try:
-            if self._busy:  # a signal came while this very thread was at it
+            if self._busy:  # a signal handler has interrupted this very thread
                 return
             self._busy = True
             try:
@@ -100,15 +99,15 @@ class Capture:
             turn.release()
 
     def forked(self) -> None:
-        """In a forked child what is printed passes through; it belongs to no run."""
+        """In a forked child, output only passes through; it does not belong to a run."""
         self._on = False
         self._turn = threading.RLock()
 
-    def _hear(self, place: int, write: Callable[[str], int]) -> Callable[[str], int]:
-        """A `write` that is heard: on the way of every print, so all of it in one call."""
+    def _captured(self, place: int, write: Callable[[str], int]) -> Callable[[str], int]:
+        """A `write` that is captured; every print calls it, so all of it is in one function."""
         append = self._chunks.append
 
-        def heard(text: str, /) -> int:
+        def captured(text: str, /) -> int:
             written = write(text)
             if self._on:
                 if type(text) is str and len(text) <= CHUNK:
@@ -117,13 +116,13 @@ class Capture:
                     if held > self._room:
                         self._make_room()
                 elif type(text) is not Aside:
-                    self._take(place, text)
+                    self._append(place, text)
             return written
 
-        return heard
+        return captured
 
-    def _take(self, place: int, text: str | bytes) -> None:
-        """Hear what is no plain short text; never raises."""
+    def _append(self, place: int, text: str | bytes) -> None:
+        """Append anything but plain short text; never raises."""
         try:
             if self._on:
                 if len(text) > CHUNK:
@@ -131,11 +130,11 @@ class Capture:
                 self._chunks.append((place, monotonic_ns(), text))
                 self._held += len(text) + EACH
                 self._make_room()
-        except Exception:  # somebody else's kind of string
+        except Exception:  # an unusual kind of string
             pass
 
     def _make_room(self) -> None:
-        """Let the oldest go, and count it: a little more than must, so that a flood does not come here every time."""
+        """Drop and count the oldest; a little more than needed, so that a flood does not get here at every write."""
         room = self._room - (self._room >> 4)
         popleft = self._chunks.popleft
         if self._held <= self._room:
@@ -146,22 +145,22 @@ class Capture:
                 self._held -= len(text) + EACH
                 self._lost += len(text)
                 self._lost_lines += text.count(b"\n") if isinstance(text, bytes) else text.count("\n")
-        except IndexError:  # the background thread has just taken it
+        except IndexError:  # the background thread has just taken everything
             self._held = 0
 
-    def _hear_last(self) -> None:
-        """The traceback of an exception that is leaving the run, and which Python will print when the run has ended."""
+    def _add_traceback(self) -> None:
+        """Add the traceback of an exception that ends the run; Python prints it only after the run has ended."""
         error = sys.exc_info()[1]
         if isinstance(error, Exception):
             import traceback
 
-            self._take(1, "".join(traceback.format_exception(error)))
+            self._append(1, "".join(traceback.format_exception(error)))
 
     def _take_lines(self, last: bool) -> list[_Line]:
         offset = self._now() - monotonic_ns()
-        found: list[_Line] = []
+        lines: list[_Line] = []
         if self._lost:
-            found += self._say_lost()
+            lines += self._report_lost()
         taken = 0
         for _ in range(len(self._chunks)):
             try:
@@ -170,25 +169,25 @@ class Capture:
                 break
             self._held -= len(text) + EACH
             taken += len(text) + EACH
-            found += (_Line(place, when, line) for line in self._lines[place].feed(text, when))
+            lines += (_Line(place, when, line) for line in self._lines[place].feed(text, when))
         self._refill(taken)
-        for place, lines in enumerate(self._lines):
-            if (line := lines.rest(last)) is not None:
-                found.append(_Line(place, lines.time, line, not last))
-        return [line._replace(time=line.time + offset) for line in found]
+        for place, pending in enumerate(self._lines):
+            if (line := pending.rest(last)) is not None:
+                lines.append(_Line(place, pending.time, line, not last))
+        return [one._replace(time=one.time + offset) for one in lines]
 
-    def _write_lines(self, found: list[_Line]) -> None:
-        if found:
+    def _write_lines(self, lines: list[_Line]) -> None:
+        if lines:
             self._write(
                 records.Console,
-                lines=[line.text for line in found],
-                times=[line.time for line in found],
-                stderr=[at for at, line in enumerate(found) if line.place],
-                open=[at for at, line in enumerate(found) if line.open],
+                lines=[line.text for line in lines],
+                times=[line.time for line in lines],
+                stderr=[at for at, line in enumerate(lines) if line.place],
+                open=[at for at, line in enumerate(lines) if line.open],
             )
 
-    def _say_lost(self) -> Iterator[_Line]:
-        """What came before it is ended: nobody knows how it went on."""
+    def _report_lost(self) -> Iterator[_Line]:
+        """End the unfinished lines, whose continuation is lost, and report what was dropped."""
         now = monotonic_ns()
         lost, self._lost = self._lost, 0
         lines, self._lost_lines = self._lost_lines, 0
@@ -211,19 +210,19 @@ class _Line(NamedTuple):
 
 
 class _Tap:
-    """Puts another `write` in the place of a stream's own, and listens to the binary one below it."""
+    """Replaces the `write` of a stream, and of the binary stream below it."""
 
-    def __init__(self, stream: Any, write: Callable[[str], int], take: Callable[[bytes], None]) -> None:
+    def __init__(self, stream: Any, write: Callable[[str], int], append: Callable[[bytes], None]) -> None:
         self._undo: list[tuple[Any, str, Any, Any]] = []
         if isinstance(stream, io.TextIOWrapper):
             flush = _passed_on(stream.flush)
             own = (write.__code__, flush.__code__)
-            self._put(stream.buffer, "write", _hear_bytes(stream.buffer.write, take, own))
+            self._put(stream.buffer, "write", _captured_bytes(stream.buffer.write, append, own))
             self._put(stream, "flush", flush)
         self._put(stream, "write", write)
 
     def close(self) -> None:
-        """Give back what is still ours."""
+        """Restore what is still ours."""
         for thing, name, ours, before in self._undo:
             if vars(thing).get(name) is ours:
                 if before is None:
@@ -238,7 +237,7 @@ class _Tap:
 
 
 def _passed_on(flush: Callable[[], None]) -> Callable[[], None]:
-    """The same, in a frame of ours, by which what it writes is known to be the text layer's."""
+    """The same `flush` in a frame of ours, which marks the bytes it writes as those of the text layer."""
 
     def flushed() -> None:
         flush()
@@ -246,12 +245,12 @@ def _passed_on(flush: Callable[[], None]) -> Callable[[], None]:
     return flushed
 
 
-def _hear_bytes(
-    write: Callable[[Any], int], take: Callable[[bytes], None], own: tuple[CodeType, CodeType]
+def _captured_bytes(
+    write: Callable[[Any], int], append: Callable[[bytes], None], own: tuple[CodeType, CodeType]
 ) -> Callable[[Any], int]:
-    """A `write` of bytes that is heard, unless they come down from the text layer and have been heard as text."""
+    """A `write` of bytes that is captured, unless the bytes come from the text layer and were captured as text."""
 
-    def heard(data: Any, /) -> int:
+    def captured(data: Any, /) -> int:
         written = write(data)
         frame: FrameType | None = sys._getframe(1)
         for _ in range(DEPTH):
@@ -259,27 +258,27 @@ def _hear_bytes(
                 break
             frame = frame.f_back
         if frame is None or frame.f_code not in own:
-            take(data if type(data) is bytes else _copied(data))
+            append(data if type(data) is bytes else _copied(data))
         return written
 
-    return heard
+    return captured
 
 
 class _LineBuffer:
-    """Makes lines of what one stream was given, without its secrets."""
+    """Splits the output of one stream into lines, without secrets."""
 
     def __init__(self) -> None:
         self.time = 0
         self._parts: list[str] = []
         self._size = 0
-        self._said = ""
+        self._written = ""
         self._redrawn = False
-        self._said_at = 0.0
+        self._written_at = 0.0
         self._key = 0  # lines of a private key that are still hidden
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, chunk: str | bytes, time: int) -> Iterator[str]:
-        """The lines that this one ends."""
+        """Yield the lines that this chunk completes."""
         text = self._decoder.decode(chunk) if isinstance(chunk, bytes) else str.__str__(chunk)
         self._parts.append(text)
         self._size += len(text)
@@ -299,24 +298,24 @@ class _LineBuffer:
             yield from ended
 
     def rest(self, last: bool) -> str | None:
-        """The line that is not ended yet, if it says something new."""
+        """The unfinished line, if it has changed."""
         text = _last_state("".join(self._parts))
         now = time.monotonic()
         if last:
             self._begin("")
-        elif text == self._said or now < self._said_at + (REDRAWN if self._redrawn else len(text) / UNENDED):
+        elif text == self._written or now < self._written_at + (REDRAWN if self._redrawn else len(text) / UNENDED):
             return None
         if not text or self._key:
             return None
-        self._said, self._said_at = text, now
+        self._written, self._written_at = text, now
         return _kept(text)
 
     def _begin(self, text: str) -> None:
         self._parts, self._size = [text], len(text)
-        self._said = ""
+        self._written = ""
 
     def _end(self, line: str) -> Iterator[str]:
-        if self._key:  # what stands between the first and the last line of a private key
+        if self._key:  # between the first and the last line of a private key
             self._key = 0 if "-----END" in line else self._key - 1
             return
         if "-----BEGIN" in line and "PRIVATE KEY-----" in line and "-----END" not in line:
@@ -324,10 +323,10 @@ class _LineBuffer:
         yield from self._pieces(line)
 
     def _pieces(self, line: str) -> Iterator[str]:
-        """A line in as many as it takes; what would be a secret if it were whole is hidden before it is cut."""
+        """Cut a line into pieces; secrets are redacted before it is cut."""
         while len(line) > LINE + MARGIN:
             head = redact_words(line[: LINE + MARGIN])
-            yield _sayable(head[:LINE] + GOES_ON)
+            yield _shortened_line(head[:LINE] + GOES_ON)
             line = head[LINE:] + line[LINE + MARGIN :]
         yield _kept(line)
 
@@ -340,21 +339,21 @@ def _shortened(text: str | bytes) -> str | bytes:
 
 
 def _copied(data: Any) -> bytes:
-    """Of a buffer that its owner will use again, no more than is kept."""
+    """A copy of a buffer that its owner will reuse; no more than is kept."""
     try:
         return bytes(memoryview(data).cast("B")[:CHUNK])
-    except (TypeError, ValueError):  # the stream took it, whatever it was
+    except (TypeError, ValueError):  # the stream accepted it, whatever it was
         return b""
 
 
 def _last_state(line: str) -> str:
-    """What is left of a line that went back to its beginning."""
+    """The last state of a line that was redrawn after carriage returns."""
     return line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line
 
 
 def _kept(line: str) -> str:
-    return _sayable(redact_words(line))
+    return _shortened_line(redact_words(line))
 
 
-def _sayable(line: str) -> str:
+def _shortened_line(line: str) -> str:
     return cut(line, LINE + 2 * MARGIN)

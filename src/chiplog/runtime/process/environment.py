@@ -1,4 +1,4 @@
-"""What a run ran on: host, versions, command line and git. Gathered in the background; secrets left out."""
+"""The environment of a run: host, versions, command line and git, without secrets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from chiplog.core.values.redact import redact, redact_command, redact_text
 
-# Only these variables are kept, and of them no secrets.
+# Only these variables are kept, with secrets redacted.
 _VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
@@ -47,8 +46,8 @@ _PACKAGES = (
 )
 
 
-def gather(environ: Mapping[str, str], argv: Sequence[str], cwd: Path) -> dict[str, Any]:
-    """The facts, slow ones included; call it off the training thread."""
+def gather(environ: Mapping[str, str], argv: Sequence[str], cwd: Path) -> dict[str, object]:
+    """Collect everything, including what is slow; call it off the training thread."""
     kept = {key: value for key, value in environ.items() if key in _VARIABLES or key.startswith(_PREFIXES)}
     return {
         "host": os.uname().nodename,
@@ -66,7 +65,7 @@ def gather(environ: Mapping[str, str], argv: Sequence[str], cwd: Path) -> dict[s
 
 
 def _platform() -> str:
-    """As the standard library says it, which would start `uname` for a word that it leaves out."""
+    """The same as `platform.platform()`, which would start `uname` for a word that it leaves out."""
     if sys.platform != "linux":
         return platform.platform()
     here = os.uname()
@@ -75,12 +74,12 @@ def _platform() -> str:
 
 def _versions() -> dict[str, str]:
     """Versions of the packages this process has loaded."""
-    found = {name: getattr(sys.modules[name], "__version__", None) for name in _PACKAGES if name in sys.modules}
-    return {name: str(version) for name, version in found.items() if version}
+    versions = {name: getattr(sys.modules[name], "__version__", None) for name in _PACKAGES if name in sys.modules}
+    return {name: str(version) for name, version in versions.items() if version}
 
 
 def _device() -> str:
-    """What torch would compute on, where it is loaded; asked so that no device is woken up."""
+    """The accelerator that torch would use, if it is loaded; no device is initialised."""
     accelerator = getattr(sys.modules.get("torch"), "accelerator", None)
     try:
         return str(accelerator.current_accelerator() or "cpu") if accelerator is not None else ""
@@ -88,10 +87,10 @@ def _device() -> str:
         return ""
 
 
-def _git(cwd: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+def _git(cwd: Path, environ: Mapping[str, str]) -> dict[str, object]:
     """Commit, branch, remote and whether files were changed; empty outside a repository."""
 
-    def ask(*words: str) -> str | None:
+    def git(*words: str) -> str | None:
         try:
             done = subprocess.run(
                 ["git", "-C", str(cwd), *words],
@@ -105,12 +104,12 @@ def _git(cwd: Path, environ: Mapping[str, str]) -> dict[str, Any]:
             return None
         return done.stdout.decode(errors="replace").strip()
 
-    head = (ask("rev-parse", "HEAD", "--abbrev-ref", "HEAD") or "").split()
+    head = (git("rev-parse", "HEAD", "--abbrev-ref", "HEAD") or "").split()
     if len(head) != 2:
         return {}
     commit, branch = head
-    changed = ask("status", "--porcelain", "--untracked-files=no")  # it takes long where files are far away
-    found: dict[str, Any] = {"commit": commit, "branch": branch, "dirty": bool(changed)}
-    if remote := ask("remote", "get-url", "origin"):
-        found["remote"] = redact_text(remote)
-    return found
+    changed = git("status", "--porcelain", "--untracked-files=no")  # slow on network file systems
+    facts: dict[str, object] = {"commit": commit, "branch": branch, "dirty": bool(changed)}
+    if remote := git("remote", "get-url", "origin"):
+        facts["remote"] = redact_text(remote)
+    return facts

@@ -1,4 +1,4 @@
-"""The ends of a process that a run takes part in: a signal, and the interpreter's own."""
+"""Finishes a run when its process ends: by a signal, or at the interpreter's exit."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from chiplog.core.run import Run
 
 def flush_on_signal(made: Run) -> None:
     if threading.current_thread() is not threading.main_thread():
-        messages.say("on_signal='flush' works only when init() is called in the main thread; it is left out")
+        messages.say("on_signal='flush' works only if init() is called in the main thread; it is ignored")
         return
-    import signal  # of use to few, and not free
+    import signal  # few need it, and the import takes time
 
     before = signal.getsignal(signal.SIGTERM)
     reference = weakref.ref(made)
 
     def flush(number: int, frame: FrameType | None) -> None:
-        if (living := reference()) is not None:
-            living.flush()
+        if (run := reference()) is not None:
+            run.flush()
         if callable(before):
             before(number, frame)
         elif before == signal.SIG_DFL:
@@ -36,7 +36,9 @@ def flush_on_signal(made: Run) -> None:
             signal.signal(signal.SIGTERM, before)
 
     if before is None:
-        messages.say("SIGTERM is handled outside of Python, and on_signal='flush' cannot call that; it is left out")
+        messages.say(
+            "SIGTERM is handled outside of Python, and on_signal='flush' could not call that handler; it is ignored"
+        )
         return
     signal.signal(signal.SIGTERM, flush)
     made.at_finish(restore)
@@ -46,7 +48,7 @@ def finish_at_exit(made: Run) -> None:
     reference = weakref.ref(made)
 
     def end() -> None:
-        if (left := reference()) is not None:
-            left.at_exit()
+        if (run := reference()) is not None:
+            run.at_exit()
 
     made.at_finish(shutdown.at_exit(end))

@@ -1,4 +1,4 @@
-"""A finished run becomes Parquet, in a process of its own that nobody waits for."""
+"""Starts the compaction of a finished run to Parquet, in a process that nothing waits for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from chiplog.store import layout
 
-FROM = 1 << 20  # bytes of journal: less is read as quickly as it is
+FROM = 1 << 20  # bytes of journal; less is read as fast without compaction
 
 
 def compact_beside(path: Path, environ: Mapping[str, str]) -> None:
-    """Start the compaction of a finished run in a process of its own, when there is enough to compact."""
+    """Compact a finished run in another process, if there is enough to compact."""
     from importlib.util import find_spec
 
     size = sum(_size(path / layout.JOURNAL / segment.filename) for segment in layout.segments(path))

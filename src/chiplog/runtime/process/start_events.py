@@ -1,4 +1,4 @@
-"""What a run says of itself first: its config at once, and its environment when that has been gathered."""
+"""The first events of a run: its config at once, and its environment when that has been collected."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from chiplog.store import layout
 from chiplog.store.runs import manifest
 from chiplog.store.runs.manifest import Manifest
 
-PATIENCE = 2.0  # s that the end of a short run waits for git and the like
+PATIENCE = 2.0  # s that the end of a short run waits for the environment
 
 
 def introduce(made: Run, environ: Mapping[str, str]) -> None:
-    """Write down what the run is, in its journal and in `run.json`."""
+    """Record config and environment of a run, in its journal and in `run.json`."""
     identity = made.identity
     config = identity.config
     argv = list(sys.orig_argv)
@@ -34,17 +34,17 @@ def introduce(made: Run, environ: Mapping[str, str]) -> None:
     )
     _save(identity.dir, about)
     made.write(records.Event, name="config", data=config)
-    # Imported here and not in the thread: a child forked while a thread imports could never import the same module.
+    # Imported here, not in the thread: a child forked while a thread imports could never import the same module.
     from chiplog.runtime.process.environment import gather
 
-    def look() -> None:
+    def collect() -> None:
         about.environment = {**gather(environ, argv, Path(identity.cwd)), "script": identity.script}
         if not made.inert:
             made.write(records.Event, name="environment", data=about.environment)
-        about.rank = manifest.load(identity.dir).rank  # another may keep the run by now
+        about.rank = manifest.load(identity.dir).rank  # another rank may keep the run by now
         _save(identity.dir, about)
 
-    thread = threading.Thread(target=look, name="chiplog-environment", daemon=True)
+    thread = threading.Thread(target=collect, name="chiplog-environment", daemon=True)
     thread.start()
     made.before_finish(lambda: thread.join(PATIENCE))
 

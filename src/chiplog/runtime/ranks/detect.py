@@ -1,4 +1,4 @@
-"""Which of how many processes this is; nothing is imported that is not loaded already."""
+"""The rank of this process and the number of ranks; nothing is imported for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from chiplog.core import messages
 
-# (rank, world size, local rank), by who sets them; the one that started this process last comes first
+# (rank, world size, local rank) by launcher; the one nearest to this process comes first
 # (docs/decisions/0010-the-nearest-launcher.md).
 _VARIABLES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),  # torchrun
@@ -22,7 +22,10 @@ _VARIABLES = (
 )
 _JOBS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 _STARTS = ("SLURM_STEP_ID", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
-_MET = ("WORLD_SIZE", "MASTER_PORT")  # torchrun counts no restart when nodes come or go; then others meet, elsewhere
+_RENDEZVOUS = (
+    "WORLD_SIZE",
+    "MASTER_PORT",
+)  # torchrun does not count a restart when nodes join or leave, but these change
 
 
 class Ranks(NamedTuple):
@@ -47,7 +50,7 @@ class Keepers(NamedTuple):
 
 
 def keepers(ranks: str | Sequence[int], mine: Ranks) -> Keepers:
-    """Who keeps a journal, as the setting says it; never nobody."""
+    """The ranks that keep a journal according to the setting; at least one."""
     if ranks == "all":
         return Keepers(0)
     if ranks == "main":
@@ -55,37 +58,37 @@ def keepers(ranks: str | Sequence[int], mine: Ranks) -> Keepers:
     there = {rank for rank in ranks if isinstance(rank, int) and rank < mine.world} or {mine.world - 1}
     if ranks != "last" and not there.issuperset(ranks) and mine.rank == min(there):
         messages.say(
-            f"ranks = {','.join(map(str, ranks))}, and there are {mine.world}: the run is kept by "
+            f"ranks={','.join(map(str, ranks))}, but there are only {mine.world} ranks: the run is kept by "
             f"{','.join(map(str, sorted(there)))}"
         )
     return Keepers(min(there), frozenset(there))
 
 
 def detect(environ: Mapping[str, str]) -> Ranks:
-    """Rank and world size from torch, jax or MPI where they are set up, otherwise from the environment."""
-    said = _said(environ)
-    rank, world = _from_torch(said.world) or _from_jax() or _from_mpi() or said[:2]
-    local = said.local if said[:2] == (rank, world) else 0
+    """Rank and world size from torch, JAX or MPI if one is set up, otherwise from the environment."""
+    launched = _from_environment(environ)
+    rank, world = _from_torch(launched.world) or _from_jax() or _from_mpi() or launched[:2]
+    local = launched.local if launched[:2] == (rank, world) else 0
     return Ranks(rank, world, local, os.uname().nodename)
 
 
 def job_id(environ: Mapping[str, str]) -> str | None:
-    """The scheduler's job, which stays the same when it is restarted; None where nobody says."""
+    """The scheduler's job, which stays the same when it is restarted; None if there is none."""
     for name in _JOBS:
-        if environ.get(name) and environ[name] != "none":  # torchrun says "none" for "not given"
+        if environ.get(name) and environ[name] != "none":  # torchrun's default
             return environ[name]
     return None
 
 
 def launch_id(environ: Mapping[str, str]) -> str | None:
-    """What all processes of one start share and no other start has: the job, its step and its restarts."""
+    """What identifies one launch, the same in all its processes: the job, its step and its restarts."""
     job = job_id(environ)
-    starts = (*_STARTS, *_MET) if "TORCHELASTIC_RESTART_COUNT" in environ else _STARTS
+    starts = (*_STARTS, *_RENDEZVOUS) if "TORCHELASTIC_RESTART_COUNT" in environ else _STARTS
     return job and "-".join((job, *(environ[name] for name in starts if environ.get(name))))
 
 
-def _from_torch(said: int) -> tuple[int, int] | None:
-    """What torch answers: one that claims to be set up may have no group, and not know how many there are."""
+def _from_torch(launched: int) -> tuple[int, int] | None:
+    """Rank and world size; torch may claim to be set up without a group, and not know the world size."""
     torch = sys.modules.get("torch.distributed")
     try:
         if torch is None or not torch.is_available() or not torch.is_initialized():
@@ -96,7 +99,7 @@ def _from_torch(said: int) -> tuple[int, int] | None:
     try:
         return rank, torch.get_world_size()
     except Exception:
-        return rank, max(said, rank + 1)
+        return rank, max(launched, rank + 1)
 
 
 def _from_jax() -> tuple[int, int] | None:
@@ -113,7 +116,7 @@ def _from_mpi() -> tuple[int, int] | None:
     return None
 
 
-def _said(environ: Mapping[str, str]) -> Ranks:
+def _from_environment(environ: Mapping[str, str]) -> Ranks:
     for rank, world, local in _VARIABLES:
         if rank in environ and world in environ:
             try:

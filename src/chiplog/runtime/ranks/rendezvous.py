@@ -1,4 +1,4 @@
-"""At the door: the ranks of a run find each other, and rank 0 says which run it is."""
+"""During `init`, the ranks of a run find each other, and agree on the run."""
 
 from __future__ import annotations
 
@@ -12,76 +12,77 @@ from chiplog.core import messages
 from chiplog.core.errors import BadSetting, MissingPackage
 from chiplog.runtime.ranks.detect import Ranks
 from chiplog.runtime.ranks.reduce import Reduce
-from chiplog.runtime.ranks.reduce_options import ReduceOptions, plan_of
-from chiplog.runtime.ranks.transport import group as groups
+from chiplog.runtime.ranks.reduce_options import ReduceOptions, options_for
+from chiplog.runtime.ranks.transport.find import find
 from chiplog.runtime.ranks.transport.group import Group
 from chiplog.runtime.ranks.transport.late_group import LateGroup
 
-PATIENCE = 10.0  # s that a rank waits for rank 0 to say which run this is
-AGREEING = 60.0  # s, where its journal would belong to no run otherwise
+PATIENCE = 10.0  # s that a rank waits to learn the run from the main rank
+AGREEING = 60.0  # s, if its journal would belong to no run otherwise
 WHERE = "after torch.distributed.init_process_group(), jax.distributed.initialize() or `from mpi4py import MPI`"
 
 
 class Rendezvous(NamedTuple):
-    """The group of this run's ranks, if there is one, and what it is for."""
+    """The group of this run's ranks, if there is one, and the options of its statistics."""
 
     group: Group | None = None
-    plan: ReduceOptions | None = None
+    options: ReduceOptions | None = None
 
     def agree(self, run: str, launch: str, *, must: bool = False, main: int = 0) -> tuple[str, str]:
-        """The main rank's run and launch, on all; where it says nothing, this rank's own, unless they must agree."""
+        """The main rank's run and launch; without an answer this rank's own, unless they `must` agree."""
         if self.group is None:
             return run, launch
         try:
-            words = self.group.hear(f"{run} {launch}", AGREEING if must else PATIENCE, main).split(" ")
+            message = self.group.broadcast(f"{run} {launch}", AGREEING if must else PATIENCE, main)
         except Exception as error:
             if must:
                 raise BadSetting(
-                    f"rank {self.group.rank} has not heard from rank {main} within {AGREEING:.0f} s which run "
-                    f"this is ({error}); call chiplog.init() on rank {main} too, or set CHIPLOG_RUN_ID to the same new "
-                    "value for all ranks"
+                    f"rank {self.group.rank} has not learned the run from rank {main} within {AGREEING:.0f} s "
+                    f"({error}); call chiplog.init() on rank {main}, too, or set CHIPLOG_RUN_ID to the same new value "
+                    "on all ranks"
                 ) from None
-            messages.say(f"rank {self.group.rank} has not heard from rank {main} which run this is: {error}")
+            messages.say(f"rank {self.group.rank} has not learned the run from rank {main} and uses its own: {error}")
             return run, launch
-        return words[0], words[1]
+        run, launch = message.split(" ")[:2]
+        return run, launch
 
     def reduce(self, mine: Ranks, main: int = 0) -> Reduce | None:
-        """What makes statistics across ranks; where rank 0, which gathers them, keeps no run, all get them."""
-        if self.group is None or self.plan is None:
+        """The statistics across ranks; every rank gets them if rank 0, which gathers them, does not keep the run."""
+        if self.group is None or self.options is None:
             return None
-        plan = msgspec.structs.replace(self.plan, everyone=True) if main else self.plan
-        return Reduce(self.group, plan, {"host": mine.host, "local": mine.local}, main=main)
+        options = msgspec.structs.replace(self.options, everyone=True) if main else self.options
+        return Reduce(self.group, options, {"host": mine.host, "local": mine.local}, main=main)
 
 
 def meet(mine: Ranks, reduce: bool | str | None, environ: Mapping[str, str], *, agree: bool) -> Rendezvous:
-    """Find the other ranks, where statistics are wanted or, with `agree`, a run has to be agreed on."""
-    plan = plan_of(reduce, mine.world, environ.get("CHIPLOG_NO_REDUCE", ""))
-    if mine.world < 2 or (plan is None and not agree):
+    """Find the other ranks, for statistics or, with `agree`, to agree on a run."""
+    options = options_for(reduce, mine.world, environ.get("CHIPLOG_NO_REDUCE", ""))
+    if mine.world < 2 or (options is None and not agree):
         return Rendezvous()
-    if plan is not None and (lacks := _lacks()):
+    if options is not None and (missing := _missing_package()):
         if reduce is not None:
-            raise lacks
-        plan = None
-    group: Group | None = groups.find(plan.deadline if plan else PATIENCE, environ)
-    if group is None and plan is not None and plan.late:
-        group = LateGroup(mine.rank, mine.world, partial(groups.find, plan.deadline, environ))
-    if group is None and plan is not None:
+            raise missing
+        options = None
+    group: Group | None = find(options.deadline if options else PATIENCE, environ)
+    if group is None and options is not None and options.late:
+        group = LateGroup(mine.rank, mine.world, partial(find, options.deadline, environ))
+    if group is None and options is not None:
         if reduce is not None:
             raise BadSetting(
-                f"reduce = {reduce!r} with {mine.world} processes, which have no way to each other yet: call "
+                f"reduce={reduce!r} with {mine.world} processes, which cannot reach each other yet: call "
                 f"chiplog.init() {WHERE}"
             )
         if mine.rank == 0:
             messages.say(
-                f"no statistics across the {mine.world} ranks, which have no way to each other: call chiplog.init() "
-                f"{WHERE}; reduce=False says that none are wanted"
+                f"no statistics across the {mine.world} ranks, which cannot reach each other: call chiplog.init() "
+                f"{WHERE}; or pass reduce=False"
             )
-    return Rendezvous(group, plan)
+    return Rendezvous(group, options)
 
 
-def _lacks() -> MissingPackage | None:
+def _missing_package() -> MissingPackage | None:
     try:
         import numpy  # noqa: F401
     except ImportError:
-        return MissingPackage("statistics across ranks need the package 'numpy': pip install 'chiplog[read]'")
+        return MissingPackage("statistics across ranks need the 'numpy' package: pip install 'chiplog[read]'")
     return None

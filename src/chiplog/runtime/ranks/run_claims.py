@@ -1,6 +1,6 @@
-"""Where the ranks of a launch see who keeps its run: the first that writes its number there.
+"""Claims on a run: the first rank of a launch that writes its number keeps the run.
 
-In the store of torch.distributed or JAX where one is set up, otherwise in a small file among the runs.
+In the store of torch.distributed or JAX if one is set up, otherwise in a small file beside the runs.
 """
 
 from __future__ import annotations
@@ -19,26 +19,38 @@ from chiplog.runtime.ranks import detect
 from chiplog.store.runs import liveness
 
 SLACK = 5.0  # s by which the clocks of two hosts may differ
-OLD = 86_400.0  # s after which a file of another launch is cleared away
-WAIT = 5.0  # s for an answer of a store
+OLD = 86_400.0  # s after which a file of another launch is deleted
+WAIT = 5.0  # s to wait for a store
 _IMPORTED = time.time()
-_runs: Counter[str] = Counter()  # begun in this process, by name
+_runs: Counter[str] = Counter()  # started in this process, by name
+
+
+class KeyValueStore(Protocol):
+    """A key-value store of torch.distributed."""
+
+    def check(self, keys: list[str]) -> bool: ...
+
+    def get(self, key: str) -> bytes: ...
+
+    def set(self, key: str, value: str) -> None: ...
+
+    def add(self, key: str, amount: int) -> int: ...
 
 
 class Claims(Protocol):
     def keeper(self) -> int | None:
-        """The rank that keeps the run; None while nobody does."""
+        """The rank that keeps the run; None while no rank does."""
         ...
 
     def claim(self, rank: int) -> int:
-        """Keep the run, unless another rank does; gives the one that does."""
+        """Claim the run for a rank; returns the rank that keeps it."""
         ...
 
 
 class SharedClaims:
-    """The board of a run, by a key that is the same on all ranks; `folder` is the project's.
+    """The claims of a run, by a key that is the same on all ranks; `folder` is that of the project.
 
-    What is written in a store is read there, and what was written before there was one, in the file.
+    A claim made before a store was set up is in the file, later ones are in the store; both are read.
     """
 
     def __init__(self, key: str, folder: Path, environ: Mapping[str, str]) -> None:
@@ -47,24 +59,24 @@ class SharedClaims:
         self._file = FileClaims(folder / f".keeper-{_digest(key, environ)}")
 
     def keeper(self) -> int | None:
-        store = self._find()
-        kept = store.keeper() if store is not None else None
-        return self._file.keeper() if kept is None else kept
+        store = self._find_store()
+        keeper = store.keeper() if store is not None else None
+        return self._file.keeper() if keeper is None else keeper
 
     def claim(self, rank: int) -> int:
-        if (kept := self.keeper()) is not None:
-            return kept
-        store = self._find()
+        if (keeper := self.keeper()) is not None:
+            return keeper
+        store = self._find_store()
         return self._file.claim(rank) if store is None else store.claim(rank)
 
-    def _find(self) -> Claims | None:
+    def _find_store(self) -> Claims | None:
         if self._store is None:
             self._store = _store(self._key, self._environ)
         return self._store
 
 
 def numbered(name: str) -> str:
-    """A key for the next run of this name in this process; the same on all ranks, as far as all begin runs alike."""
+    """A key for the next run of this name in this process; the same on all ranks if all start the same runs."""
     _runs[name] += 1
     return f"{name}/{_runs[name]}"
 
@@ -77,7 +89,7 @@ def _store(key: str, environ: Mapping[str, str]) -> Claims | None:
         try:
             launch = f"{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{torch.get_world_size()}"
             return StoreClaims(own_store(f"chiplog/keeper/{launch}/{key}", WAIT))
-        except Exception:  # another torch, or its store has gone
+        except Exception:  # another version of torch, or its store has gone
             return None
     jax = sys.modules.get("jax._src.distributed")
     if jax is not None and getattr(jax.global_state, "client", None) is not None:
@@ -86,9 +98,9 @@ def _store(key: str, environ: Mapping[str, str]) -> Claims | None:
 
 
 class StoreClaims:
-    """In a store of torch.distributed."""
+    """Claims in a store of torch.distributed."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: KeyValueStore) -> None:
         self._store = store
 
     def keeper(self) -> int | None:
@@ -97,34 +109,34 @@ class StoreClaims:
     def claim(self, rank: int) -> int:
         if self._store.add("claims", 1) == 1:
             self._store.set("rank", str(rank))
-        return int(self._store.get("rank"))  # waits a moment where the one before has just begun to write
+        return int(self._store.get("rank"))  # waits if the rank that came first is still writing
 
 
 class JaxClaims:
-    """In the key-value store of JAX's coordinator."""
+    """Claims in the key-value store of JAX's coordinator."""
 
     def __init__(self, client: Any, prefix: str) -> None:
         self._client, self._prefix = client, prefix
 
     def keeper(self) -> int | None:
-        found = self._client.key_value_dir_get(f"{self._prefix}/")
-        return int(found[0][1]) if found else None
+        entries = self._client.key_value_dir_get(f"{self._prefix}/")
+        return int(entries[0][1]) if entries else None
 
     def claim(self, rank: int) -> int:
         try:
             self._client.key_value_set(f"{self._prefix}/rank", str(rank))
-        except Exception:  # it is there already
-            kept = self.keeper()
-            return rank if kept is None else kept
+        except Exception:  # the key exists
+            keeper = self.keeper()
+            return rank if keeper is None else keeper
         return rank
 
 
 class FileClaims:
-    """In a file. One that is older than this process is of another launch."""
+    """Claims in a file. A file that is older than this process belongs to another launch."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._since = _began() - SLACK
+        self._since = _started() - SLACK
 
     def keeper(self) -> int | None:
         try:
@@ -134,24 +146,24 @@ class FileClaims:
             return None
 
     def claim(self, rank: int) -> int:
-        if (kept := self.keeper()) is not None:
-            return kept
+        if (keeper := self.keeper()) is not None:
+            return keeper
         make_place(self._path.parent)
-        self._clear()
+        self._delete_old()
         mine = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         mine.write_text(f"{rank} {time.time()}")
         try:
             self._path.unlink(missing_ok=True)
-            os.link(mine, self._path)  # fails where another rank was quicker
+            os.link(mine, self._path)  # fails if another rank was faster
         except FileExistsError:
-            kept = self.keeper()
-            return rank if kept is None else kept
+            keeper = self.keeper()
+            return rank if keeper is None else keeper
         finally:
             mine.unlink(missing_ok=True)
         return rank
 
-    def _clear(self) -> None:
-        """Take away what launches long past have left."""
+    def _delete_old(self) -> None:
+        """Delete the files of launches that are long over."""
         for path in self._path.parent.glob(".keeper-*"):
             try:
                 if time.time() - path.stat().st_mtime > OLD:
@@ -161,19 +173,19 @@ class FileClaims:
 
 
 def _digest(key: str, environ: Mapping[str, str]) -> str:
-    """The key with what the processes of this launch share and others do not have."""
+    """The key, combined with what identifies this launch in all its processes."""
     host, port = environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", "")
     if launch := detect.launch_id(environ):
         shared = launch
     elif port:
         shared = f"{liveness.hostname() if host in ('', 'localhost', '127.0.0.1', '::1') else host}:{port}"
-    else:  # all that is left: who has started them
+    else:  # only the parent process is left
         shared = f"{liveness.hostname()} {os.getppid()} {liveness.born(os.getppid())}"
     return hashlib.sha256(f"{shared} {key}".encode()).hexdigest()[:16]
 
 
-def _began() -> float:
-    """When this process began, in seconds since 1970."""
+def _started() -> float:
+    """When this process started, in seconds since 1970."""
     ticks = liveness.born(os.getpid())
     if not ticks or not hasattr(time, "CLOCK_BOOTTIME"):
         return _IMPORTED

@@ -1,7 +1,6 @@
-"""Which rank keeps a run by default: rank 0, or where it logs nothing, the first rank that does.
+"""Decides which rank keeps a run by default: rank 0, or if it logs nothing, the first rank that does.
 
-A rank other than 0 holds what it logs until it has seen which it is. All of it is on a thread of its own, which begins
-with the first row and ends when that is clear.
+Every other rank holds its records until that is decided, on a thread that starts with its first row.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from chiplog.core.background import forks
 from chiplog.core.engine.held_journal import HeldJournal
 from chiplog.runtime.ranks.run_claims import Claims
 
-LOOK = 1.0  # s between two looks
-PATIENCE = 30.0  # s that rank 0 has to log something, from the first row of another rank on
-AT_END = 2.0  # s that it has where this rank ends before
-MOST = 10_000  # records that are held
+POLL = 1.0  # s between two polls of the claims
+PATIENCE = 30.0  # s that rank 0 has to log something after the first row of another rank
+AT_END = 2.0  # s that it has if this rank finishes first
+MOST = 10_000  # records held
 
 
 class Successor:
-    """A rank other than 0: keeps the run where rank 0 logs nothing."""
+    """A rank other than 0: keeps the run if rank 0 logs nothing."""
 
-    def __init__(self, rank: int, board: Claims, keep: Callable[[], None], let_go: Callable[[], None]) -> None:
-        self._rank, self._board, self._keep, self._let_go = rank, board, keep, let_go
+    def __init__(self, rank: int, claims: Claims, keep: Callable[[], None], let_go: Callable[[], None]) -> None:
+        self._rank, self._claims, self._keep, self._let_go = rank, claims, keep, let_go
         self.pages = HeldJournal(self._start)
         self._deciding = threading.RLock()
         self._ended = threading.Event()
@@ -38,10 +37,10 @@ class Successor:
         until = time.monotonic() + PATIENCE
         while not self._ended.is_set() and self.pages.undecided:
             self._decide(last=time.monotonic() > until or len(self.pages) > MOST)
-            self._ended.wait(LOOK)
+            self._ended.wait(POLL)
 
     def settle(self) -> None:
-        """The run ends: what is held is kept or let go now."""
+        """Decide now, because the run ends."""
         until = time.monotonic() + AT_END
         self._ended.set()
         while self.pages.undecided and self.pages.logged:
@@ -52,25 +51,25 @@ class Successor:
             self.pages.release()
 
     def _decide(self, *, last: bool) -> None:
-        """See who keeps the run; where nobody does for the `last` time, this rank."""
+        """Find out which rank keeps the run; at the `last` time, this rank does if no other does."""
         with self._deciding:
             if not self.pages.undecided:
                 return
-            kept = self._ask(last)
-            if kept == self._rank:
+            keeper = self._keeper(last)
+            if keeper == self._rank:
                 try:
                     self._keep()
                 except Exception as error:
-                    messages.say(f"rank {self._rank} logs, rank 0 does not, and what it logs cannot be kept: {error}")
+                    messages.say(f"rank {self._rank} logs and rank 0 does not, but the run cannot be kept: {error}")
                     self.pages.lose(str(error))
-            elif kept is not None:
+            elif keeper is not None:
                 self.pages.release()
                 self._let_go()
 
-    def _ask(self, last: bool) -> int | None:
+    def _keeper(self, last: bool) -> int | None:
         try:
-            return self._board.claim(self._rank) if last else self._board.keeper()
-        except Exception:  # the store has gone with the rank that held it, or the disk refuses: better twice than never
+            return self._claims.claim(self._rank) if last else self._claims.keeper()
+        except Exception:  # the store has gone with its rank, or the disk fails: better kept twice than never
             return self._rank if last else None
 
     def forked(self) -> None:
@@ -79,10 +78,10 @@ class Successor:
 
 
 class Main:
-    """Rank 0: says that it keeps the run when it logs its first row, or sees that another rank does."""
+    """Rank 0: claims the run when it logs its first row, or notices that another rank keeps it."""
 
-    def __init__(self, board: Claims, hand_over: Callable[[int], None]) -> None:
-        self._board, self._hand_over = board, hand_over
+    def __init__(self, claims: Claims, hand_over: Callable[[int], None]) -> None:
+        self._claims, self._hand_over = claims, hand_over
         self._wake = threading.Event()
         self._logs = self._ended = False
         self._thread = threading.Thread(target=self._serve, name="chiplog-keeping", daemon=True)
@@ -92,28 +91,28 @@ class Main:
         self._thread.start()
 
     def log(self) -> None:
-        """The first row has been logged."""
+        """Rank 0 has logged its first row."""
         self._logs = True
         self._wake.set()
 
     def end(self) -> None:
-        """The run ends; that it has logged something is published before."""
+        """End the thread; a first row is published before."""
         self._ended = True
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(LOOK)
+            self._thread.join(POLL)
 
     def _serve(self) -> None:
         logs = False
         while not logs and not self._ended:
-            self._wake.wait(LOOK)
+            self._wake.wait(POLL)
             logs = self._logs
             try:
-                kept = self._board.claim(0) if logs else self._board.keeper()
-            except Exception:  # the store or the disk does not answer: other ranks keep their own then
+                keeper = self._claims.claim(0) if logs else self._claims.keeper()
+            except Exception:  # the store or the disk fails: other ranks keep their own rows then
                 continue
-            if kept:
-                self._hand_over(kept)
+            if keeper:
+                self._hand_over(keeper)
                 return
 
     def forked(self) -> None:

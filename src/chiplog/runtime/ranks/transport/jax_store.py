@@ -1,4 +1,4 @@
-"""Rounds over the key-value store of JAX's coordinator: no device and no computation of JAX takes part."""
+"""Rounds over the key-value store of JAX's coordinator; no device is involved."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from chiplog.runtime.ranks.transport.group import Finish, GroupBroken, Pause
 
 _OVER = "over"
-_count = 0  # of the groups this process has asked for
+_count = 0  # groups that this process has made
 
 
 class JaxGroup:
-    """Each rank writes its chunk under the round's number; who receives reads them all.
+    """Each rank writes its chunk under the number of the round; receivers read them all.
 
-    Nothing is lost with a late rank: its round is under way until it has come. One that has finished says from which
-    round on it is not there, and the others go on without it.
+    A late rank loses nothing: its round stays open until it writes. A rank that has finished records the round from
+    which it is missing, and the others continue without it.
     """
 
     waits = False
@@ -31,18 +31,18 @@ class JaxGroup:
         self._over = False  # rank 0 has finished
         _count += 1
 
-    def hear(self, word: str, seconds: float, main: int = 0) -> str:
-        """The main rank's word."""
+    def broadcast(self, message: str, seconds: float, main: int = 0) -> str:
+        """Return the main rank's message."""
         if self.rank == main:
-            self._client.key_value_set(f"{self._prefix}/word", word)
-            return word
+            self._client.key_value_set(f"{self._prefix}/word", message)
+            return message
         return str(self._client.blocking_key_value_get(f"{self._prefix}/word", int(seconds * 1000)))
 
     def form(self) -> Sequence[int] | None:
         return () if self._over else range(self.world)
 
     def exchange(self, chunk: bytes, everyone: bool) -> Finish:
-        """Begin a round. A rank that receives nothing waits until rank 0 has read the round before."""
+        """Start a round. A rank that receives nothing waits until rank 0 has read the previous round."""
         client, now = self._client, self._round
         client.key_value_set_bytes(f"{self._prefix}/{now}/{self.rank}", chunk)
         self._round += 1
@@ -55,7 +55,7 @@ class JaxGroup:
                 return None
             while (by_rank := self._chunks(now, len(chunk))) is None:
                 pause()
-            if self.rank == 0:  # all who are in this round have done with the one before
+            if self.rank == 0:  # every rank in this round is done with the previous one
                 client.key_value_set(f"{self._prefix}/read/{now}", "1")
                 client.key_value_delete(f"{self._prefix}/{now - 1}/")
                 client.key_value_delete(f"{self._prefix}/read/{now - 2}")
@@ -70,7 +70,7 @@ class JaxGroup:
         return ()
 
     def close(self) -> None:
-        """Say that this rank has finished."""
+        """Record that this rank has finished."""
         self._client.key_value_set(f"{self._prefix}/left/{self.rank}", str(self._round))
         if self.rank == 0:
             self._client.key_value_set(f"{self._prefix}/read/{_OVER}", "1")
@@ -87,16 +87,16 @@ class JaxGroup:
         return GroupBroken("rank 0 has finished")
 
     def _chunks(self, now: int, size: int) -> dict[int, bytes] | None:
-        """What the ranks have written of a round, nothing of those that had left; None while one is missing."""
-        found = {_rank(key): value for key, value in self._client.key_value_dir_get_bytes(f"{self._prefix}/{now}/")}
-        missing = [rank for rank in range(self.world) if rank not in found]
+        """The chunks of a round, zeros for ranks that had finished; None while one is missing."""
+        chunks = {_rank(key): value for key, value in self._client.key_value_dir_get_bytes(f"{self._prefix}/{now}/")}
+        missing = [rank for rank in range(self.world) if rank not in chunks]
         if missing:
             left = {_rank(key): int(since) for key, since in self._client.key_value_dir_get(f"{self._prefix}/left/")}
             if any(left.get(rank, now + 1) > now for rank in missing):
                 return None
             if 0 in missing:
                 raise self._broken()
-        return found | dict.fromkeys(missing, bytes(size))
+        return chunks | dict.fromkeys(missing, bytes(size))
 
 
 def _rank(key: str) -> int:

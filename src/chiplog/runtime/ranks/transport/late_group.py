@@ -1,4 +1,4 @@
-"""A group that may not be there yet: scripts begin a run before they set up torch.distributed."""
+"""A group that may not exist yet: some scripts start a run before they set up torch.distributed."""
 
 from __future__ import annotations
 
@@ -8,42 +8,47 @@ from chiplog.runtime.ranks.transport.group import Finish, Group, GroupBroken
 
 
 class LateGroup:
-    """Stands for the group of this process until there is one, and then gives everything on to it."""
+    """Waits for the process group, and delegates everything to it once it exists."""
 
     def __init__(self, rank: int, world: int, find: Callable[[], Group | None]) -> None:
         self.rank, self.world = rank, world
         self._find = find
-        self._found: Group | None = None
+        self._group: Group | None = None
 
     @property
-    def there(self) -> bool:
-        if self._found is None:
-            self._found = self._find()
-        return self._found is not None
+    def exists(self) -> bool:
+        if self._group is None:
+            self._group = self._find()
+        return self._group is not None
 
     @property
     def waits(self) -> bool:
-        return self._found is not None and self._found.waits
+        return self._group is not None and self._group.waits
 
     def form(self) -> Sequence[int] | None:
-        return self._found.form() if self._found is not None else None
+        return self._group.form() if self._group is not None else None
 
     def exchange(self, chunk: bytes, everyone: bool) -> Finish:
-        if self._found is None:
+        if self._group is None:
             raise GroupBroken("there is no process group")
-        return self._found.exchange(chunk, everyone)
+        return self._group.exchange(chunk, everyone)
 
-    def hear(self, word: str, seconds: float, main: int = 0) -> str:
-        """The main rank's word; before there is a group, one's own."""
-        return word if self._found is None else self._found.hear(word, seconds, main)
+    def broadcast(self, message: str, seconds: float, main: int = 0) -> str:
+        """The main rank's message; without a group, this rank's own."""
+        return message if self._group is None else self._group.broadcast(message, seconds, main)
 
     def leave(self, rank: int) -> None:
-        if self._found is not None:
-            self._found.leave(rank)
+        if self._group is not None:
+            self._group.leave(rank)
 
     def left(self) -> Collection[int]:
-        return () if self._found is None else self._found.left()
+        return () if self._group is None else self._group.left()
 
     def close(self) -> None:
-        if self._found is not None:
-            self._found.close()
+        if self._group is not None:
+            self._group.close()
+
+
+def has_group(group: Group) -> bool:
+    """Whether a group exists by now."""
+    return not isinstance(group, LateGroup) or group.exists

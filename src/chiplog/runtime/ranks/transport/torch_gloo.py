@@ -1,4 +1,4 @@
-"""A gloo group of our own beside the one that training uses, built from its store without any collective of it."""
+"""Our own gloo group beside the one that training uses, built from its store without calling its collectives."""
 
 from __future__ import annotations
 
@@ -6,22 +6,30 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from chiplog.runtime.ranks.transport.group import Finish, GroupBroken, Pause
 
-RING = 3  # ranks up to which an all-gather is the quickest way to everyone
-FORMING = 5.0  # s, at least, in which ranks that are ready must have met
-AGAIN = 60.0  # s between two times that a group is formed anew
-_count = 0  # of the groups this process has asked for: the same on all ranks, as far as all call `init` alike
+RING = 3  # ranks up to which an all-gather is the fastest way to everyone
+FORMING = 5.0  # s that ranks which are ready have at least to connect
+AGAIN = 60.0  # s before a group is formed again
+_count = 0  # groups that this process has made: the same on all ranks if all call `init` alike
+
+
+class Collective(Protocol):
+    """An asynchronous collective of torch."""
+
+    def is_completed(self) -> bool: ...
+
+    def wait(self) -> object: ...
 
 
 class TorchGroup:
-    """Gathers over gloo. A failed or late round ends the group; the next is formed when all ranks are there again."""
+    """Gathers over gloo. A failed or late round ends the group; the next is formed when all ranks are ready again."""
 
-    waits = True  # it gives up by itself
+    waits = True  # gloo has a timeout
 
     def __init__(self, seconds: float, restarts: str = "0") -> None:
         global _count
@@ -29,46 +37,46 @@ class TorchGroup:
         self._dist, self._seconds = dist, seconds
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._members: list[int] = []
-        self._buffers: dict[bool, _Buffers] = {}  # of a round to everyone, and of one to rank 0
-        self._works: list[Any] = []  # of the newest round; while one lives, gloo keeps its connections
+        self._buffers: dict[bool, _Buffers] = {}  # for rounds to everyone, and for those to rank 0
+        self._works: list[Collective] = []  # of the newest round; gloo keeps its connections while one is referenced
         self._left: set[int] = set()
         self._generation = 0
-        self._formed = -AGAIN  # when it was formed anew
+        self._formed = -AGAIN  # when it was last formed again
         self._group: Any = None
         self._store: Any = None
         try:
-            # torchrun may keep the store over its restarts, with what the ranks before have left in it; and it counts
-            # none when nodes come or go
+            # torchrun may keep the store over its restarts, with the keys of earlier ranks; and it does not count a
+            # restart when nodes join or leave
             self._store = own_store(f"chiplog/{restarts}/{self.world}/{_count}", seconds)
-        except Exception:  # another torch: its private names are others
+        except Exception:  # another version of torch, with other private names
             self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
             self._members = list(range(self.world))
         _count += 1
 
-    def hear(self, word: str, seconds: float, main: int = 0) -> str:
-        """The main rank's word; raises where it has not been said in time."""
+    def broadcast(self, message: str, seconds: float, main: int = 0) -> str:
+        """Return the main rank's message; raises if it does not arrive in time."""
         if self._store is None:
-            said = [word]
-            self._dist.broadcast_object_list(said, src=main, group=self._group)
-            return said[0]
+            messages = [message]
+            self._dist.broadcast_object_list(messages, src=main, group=self._group)
+            return messages[0]
         if self.rank == main:
-            self._store.set("word", word)
-            return word
+            self._store.set("word", message)
+            return message
         until = time.monotonic() + seconds
-        while not self._store.check(["word"]):  # waiting for it in the store would warn of a timeout in torch's words
+        while not self._store.check(["word"]):  # a blocking `get` would make torch warn of a timeout
             if time.monotonic() > until:
-                raise TimeoutError(f"it has said nothing for {seconds:.0f} s")
+                raise TimeoutError(f"no message for {seconds:.0f} s")
             time.sleep(0.01)
         return str(self._store.get("word").decode())
 
     def form(self) -> Sequence[int] | None:
-        """The ranks of the group, when all of them are ready; never waits for one that is not."""
+        """Form the group when all ranks are ready; never waits for one that is not."""
         if self._group is not None:
             return self._members
         if self._store is None:
             return ()
         try:
-            members = self._gate()
+            members = self._next_members()
         except self._dist.DistNetworkError:  # the store has gone with the process that held it
             return ()
         if not members:
@@ -86,28 +94,28 @@ class TorchGroup:
         return members
 
     def exchange(self, chunk: bytes, everyone: bool) -> Finish:
-        """Begin a gather to rank 0, or to everyone."""
-        # Gloo gathers to all in a ring, hop by hop; to one and from there in a tree is quicker but for the smallest.
+        """Start a gather to rank 0, or to everyone."""
+        # Gloo's all-gather is a ring; a gather to one rank and a broadcast in a tree is faster except for the smallest.
         spread = everyone and len(self._members) > RING
         buffers = self._buffers.get(everyone)
         if buffers is None or len(buffers.mine_bytes) != len(chunk):
             receives = everyone or self.rank == self._members[0]
             buffers = self._buffers[everyone] = _Buffers.of(len(chunk), len(self._members) if receives else 0)
         buffers.mine_bytes[:] = chunk
-        heard = buffers.heard_bytes
+        received = buffers.received_bytes
 
         def finish(pause: Pause | None) -> list[bytes] | None:
             try:
                 _wait(works[0], pause)
                 if spread and len(works) == 1:
-                    works.append(self._spread(buffers.heard))
+                    works.append(self._spread(buffers.received))
                 for one in works[1:]:
                     _wait(one, pause)
             except (RuntimeError, ValueError) as error:
                 raise self._broken(error) from None
-            if not heard:
+            if not received:
                 return None
-            return [bytes(heard[at : at + len(chunk)]) for at in range(0, len(heard), len(chunk))]
+            return [bytes(received[at : at + len(chunk)]) for at in range(0, len(received), len(chunk))]
 
         try:
             works = self._works = [self._begin(buffers, everyone and not spread)]
@@ -135,32 +143,38 @@ class TorchGroup:
         finally:
             self._lose()
 
-    def _begin(self, buffers: _Buffers, everyone: bool) -> Any:
-        mine, heard, pieces, *_ = buffers
+    def _begin(self, buffers: _Buffers, everyone: bool) -> Collective:
+        mine, received, pieces, *_ = buffers
         if not everyone and self.rank != self._members[0]:
             pieces = []
-        if self._store is None:
-            if everyone:
-                return self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
-            return self._dist.gather(mine, pieces or None, dst=0, group=self._group, async_op=True)
-        if everyone:
-            return self._group._allgather_base(heard, mine)
-        return self._group.gather([pieces] if pieces else [], [mine])
+        work: Collective
+        if self._store is None and everyone:
+            work = self._dist.all_gather(pieces, mine, group=self._group, async_op=True)
+        elif self._store is None:
+            work = self._dist.gather(mine, pieces or None, dst=0, group=self._group, async_op=True)
+        elif everyone:
+            work = self._group._allgather_base(received, mine)
+        else:
+            work = self._group.gather([pieces] if pieces else [], [mine])
+        return work
 
-    def _spread(self, heard: Any) -> Any:
-        """Give everyone what the first has gathered."""
+    def _spread(self, received: object) -> Collective:
+        """Broadcast what the first rank has gathered."""
+        work: Collective
         if self._store is None:
-            return self._dist.broadcast(heard, src=0, group=self._group, async_op=True)
-        return self._group.broadcast([heard], self._dist.BroadcastOptions())
+            work = self._dist.broadcast(received, src=0, group=self._group, async_op=True)
+        else:
+            work = self._group.broadcast([received], self._dist.BroadcastOptions())
+        return work
 
     def _broken(self, error: Exception) -> GroupBroken:
         self._lose()
         return GroupBroken(_reason(error))
 
-    def _gate(self) -> list[int] | None:
-        """Who is in the next group: everyone who has not finished, once rank 0 has seen that they are all ready.
+    def _next_members(self) -> list[int] | None:
+        """The members of the next group: all ranks that have not finished, once rank 0 has seen that they are ready.
 
-        Nobody, when rank 0 itself has finished.
+        None while they are not; an empty list if rank 0 has finished.
         """
         key = str(self._generation)
         if not self._store.check([f"{key}/ready/{self.rank}"]):
@@ -171,8 +185,8 @@ class TorchGroup:
                 self._store.set(f"{key}/go", msgspec.json.encode(members))
         if not self._store.check([f"{key}/go"]):
             return [] if self.rank and self._store.check(["over"]) else None
-        found: list[int] = msgspec.json.decode(self._store.get(f"{key}/go"), type=list[int])
-        return found if self.rank in found else None
+        members = msgspec.json.decode(self._store.get(f"{key}/go"), type=list[int])
+        return members if self.rank in members else None
 
     def _lose(self) -> None:
         """End the group, so that the others notice too."""
@@ -184,49 +198,49 @@ class TorchGroup:
         self._generation += 1
         try:
             group.abort()
-        except Exception:  # it is broken anyway
+        except Exception:  # it was broken already
             pass
 
 
 class _Buffers(NamedTuple):
-    """What a round is sent from and received in: made once, since making tensors takes longer than sending them."""
+    """The tensors of a round, which are reused because making them takes longer than sending them."""
 
-    mine: Any
-    heard: Any
-    pieces: list[Any]
+    mine: object
+    received: object
+    pieces: list[object]
     mine_bytes: memoryview
-    heard_bytes: memoryview
+    received_bytes: memoryview
 
     @classmethod
     def of(cls, size: int, count: int) -> _Buffers:
         torch: Any = sys.modules["torch"]
-        mine, heard = torch.zeros(size, dtype=torch.uint8), torch.zeros(count * size, dtype=torch.uint8)
-        pieces = list(heard.chunk(count)) if count else []
-        return cls(mine, heard, pieces, memoryview(mine.numpy()), memoryview(heard.numpy()))
+        mine, received = torch.zeros(size, dtype=torch.uint8), torch.zeros(count * size, dtype=torch.uint8)
+        pieces = list(received.chunk(count)) if count else []
+        return cls(mine, received, pieces, memoryview(mine.numpy()), memoryview(received.numpy()))
 
 
-def _wait(work: Any, pause: Pause | None) -> None:
+def _wait(work: Collective, pause: Pause | None) -> None:
     while pause is not None and not work.is_completed():
         pause()
     work.wait()  # raises what went wrong
 
 
 def own_store(prefix: str, seconds: float) -> Any:
-    """The store that the process group was set up with, over a connection of our own."""
+    """The store of the process group, over our own connection."""
     dist: Any = sys.modules["torch.distributed"]
     store = dist.distributed_c10d._get_default_store().clone()
     store.set_timeout(timedelta(seconds=max(seconds, FORMING)))
     return dist.PrefixStore(prefix, store)
 
 
-def gloo(store: Any, prefix: str, rank: int, world: int, seconds: float) -> Any:
-    """A gloo group that no process group of torch knows of."""
+def gloo(store: object, prefix: str, rank: int, world: int, seconds: float) -> Any:
+    """A gloo group that is not registered with torch."""
     dist: Any = sys.modules["torch.distributed"]
     return dist.ProcessGroupGloo(dist.PrefixStore(prefix, store), rank, world, timedelta(seconds=seconds))
 
 
 def _reason(error: Exception) -> str:
-    """What gloo says, in few words."""
+    """Gloo's error, in a few words."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "imed out" in text:
         return "not all ranks came in time"

@@ -1,7 +1,7 @@
-"""What ranks send each other: a stream of frames, cut into chunks of equal room, one a round.
+"""What ranks send each other: a stream of frames, cut into chunks of equal size, one per round.
 
-A frame is a row of doubles under a number that stands for its names; the names are sent once, when they are new. So
-ranks may log different names in any order, and a round never grows by a name.
+A row is sent as doubles with a number that stands for its names; the names are sent once, when they are new. So ranks
+may log different names in any order, and names do not make rounds longer.
 
     frame = length (u32), kind (three bits), whether the step was counted (one), topic (four), body
     row   = names (u64), step (i64 or f64), time (i64), doubles
@@ -14,9 +14,9 @@ import struct
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,20 +24,21 @@ from chiplog.core.records import Row
 from chiplog.core.values.convert import double
 from chiplog.metrics.ranks.statistics import Values, is_reduced
 from chiplog.metrics.ranks.step_gather import RankRow, Topic
+from chiplog.metrics.ranks.stragglers import Facts
 
 HEAD = struct.Struct("<II")
 _FRAME = struct.Struct("<IB")
 _WHOLE, _BROKEN, _NAMES, _FACTS, _BYE = range(5)
 _ROW = {_WHOLE: struct.Struct("<Qqq"), _BROKEN: struct.Struct("<Qdq")}
 _COUNTED = 8
-_KNOWN = 256  # sets of names that both ends remember of a rank; with one more, both begin anew
+_MOST_SETS = 256  # sets of names that both ends remember for a rank; with one more, both start from scratch
 _LONGEST = 1 << 30
 
 
 class RankFacts(NamedTuple):
-    """What a rank says of itself: its host, the state of its devices."""
+    """Where a rank runs, and the state of its devices."""
 
-    facts: dict[str, Any]
+    facts: Facts
 
 
 class Farewell(NamedTuple):
@@ -48,61 +49,61 @@ Message: TypeAlias = RankRow | RankFacts | Farewell
 
 
 class Outbox:
-    """Rows on their way out, as bytes. Used by one thread."""
+    """Messages to be sent, as bytes. Used by one thread."""
 
     def __init__(self, counters: bool = False) -> None:
         self._counters = counters
         self._sets: dict[tuple[str, ...], tuple[int, tuple[str, ...]]] = {}
-        self._told: set[int] = set()
+        self._sent_sets: set[int] = set()
         self._waiting: deque[bytes] = deque()
         self.left = 0  # bytes
 
     def values(self, row: Row) -> tuple[int, Values]:
-        """A row's doubles, with the number of their names."""
+        """The doubles of a row, with the number of its names."""
         names = tuple(row)
-        known = self._sets.get(names)
-        if known is None:
+        numbered = self._sets.get(names)
+        if numbered is None:
             kept = tuple(name for name in names if self._counters or is_reduced(name))
             number = _number(kept)
-            if len(self._sets) >= _KNOWN:
+            if len(self._sets) >= _MOST_SETS:
                 self._sets.clear()
-            known = self._sets[names] = number, kept
-        number, kept = known
+            numbered = self._sets[names] = number, kept
+        number, kept = numbered
         try:
             doubles = array("d", row.values() if len(kept) == len(names) else [row[name] for name in kept])
         except OverflowError:  # an integer beyond the doubles
             doubles = array("d", [double(row[name]) for name in kept])
         return number, Values(kept, doubles.tobytes())
 
-    def known(self, values: Values) -> tuple[int, Values]:
-        """Doubles that are made already, with the number of their names."""
+    def number(self, values: Values) -> tuple[int, Values]:
+        """Doubles that exist already, with the number of their names."""
         return _number(values.names), values
 
-    def add(self, number: int, said: RankRow) -> None:
-        names, doubles = said.values
+    def add(self, number: int, row: RankRow) -> None:
+        names, doubles = row.values
         if not names:
             return
-        if number not in self._told:
-            if len(self._told) >= _KNOWN:
-                self._told.clear()
-            self._told.add(number)
+        if number not in self._sent_sets:
+            if len(self._sent_sets) >= _MOST_SETS:
+                self._sent_sets.clear()
+            self._sent_sets.add(number)
             text = zlib.compress(msgspec.json.encode([name.encode("utf-8", "surrogatepass") for name in names]), 1)
             self._put(_NAMES, number.to_bytes(8, "little") + text)
-        kind = _WHOLE if isinstance(said.step, int) and -(2**63) <= said.step < 2**63 else _BROKEN
+        kind = _WHOLE if isinstance(row.step, int) and -(2**63) <= row.step < 2**63 else _BROKEN
         self._put(
-            kind | (_COUNTED if said.counted else 0) | said.topic << 4,
-            _ROW[kind].pack(number, said.step, said.time) + doubles,
+            kind | (_COUNTED if row.counted else 0) | row.topic << 4,
+            _ROW[kind].pack(number, row.step, row.time) + doubles,
         )
 
-    def tell(self, facts: Mapping[str, Any]) -> None:
+    def add_facts(self, facts: Facts) -> None:
         self._put(_FACTS, msgspec.json.encode(facts))
 
-    def leave(self) -> None:
+    def add_farewell(self) -> None:
         self._put(_BYE, b"")
 
-    def chunk(self, room: int) -> bytes:
-        """The next bytes of the stream, in exactly `room` bytes."""
-        free, taken = room - HEAD.size, []
+    def chunk(self, size: int) -> bytes:
+        """The next bytes of the stream, in exactly `size` bytes."""
+        free, taken = size - HEAD.size, []
         while self._waiting and free > 0:
             piece = self._waiting.popleft()
             if len(piece) > free:
@@ -110,7 +111,7 @@ class Outbox:
                 piece = piece[:free]
             taken.append(piece)
             free -= len(piece)
-        used = room - HEAD.size - free
+        used = size - HEAD.size - free
         self.left -= used
         return b"".join((HEAD.pack(used, min(self.left, 0xFFFFFFFF)), *taken, bytes(free)))
 
@@ -121,24 +122,24 @@ class Outbox:
 
 
 class Inbox:
-    """The stream of one rank, put together again."""
+    """Reassembles the stream of one rank."""
 
-    def __init__(self, shared: dict[int, tuple[str, ...]], heard: set[str]) -> None:
-        self._names: dict[int, tuple[str, ...]] = {}  # what each number stands for
-        self._shared = shared  # the same, of all ranks: most say the same names, and they are kept once
-        self._heard = heard  # all names that came
+    def __init__(self, shared: dict[int, tuple[str, ...]], remote_names: set[str]) -> None:
+        self._names: dict[int, tuple[str, ...]] = {}  # by number
+        self._shared = shared  # the same for all ranks: most log the same names, which are kept once
+        self._remote_names = remote_names  # all names received
         self._rest = b""
-        self.left = 0  # bytes that the rank still has to send
+        self.left = 0  # bytes that the rank has yet to send
 
     def feed(self, chunk: bytes) -> Iterator[Message]:
-        """The frames that a chunk completes."""
+        """Yield the messages that a chunk completes."""
         used, self.left = HEAD.unpack_from(chunk)
         data = self._rest + chunk[HEAD.size : HEAD.size + used]
         at = 0
         while len(data) - at >= _FRAME.size:
             length, kind = _FRAME.unpack_from(data, at)
             if length > _LONGEST:
-                raise ValueError(f"a frame of {length:,} bytes is none of ours")
+                raise ValueError(f"a frame of {length:,} bytes was not sent by chiplog")
             if len(data) - at < _FRAME.size + length:
                 break
             at += _FRAME.size
@@ -156,25 +157,25 @@ class Inbox:
             values = Values(names, body[_ROW[kind].size :])
             return RankRow(step, values, time, Topic(topic), counted) if names else None
         if kind == _NAMES:
-            self._learn(int.from_bytes(body[:8], "little"), body[8:])
+            self._add_names(int.from_bytes(body[:8], "little"), body[8:])
             return None
         return RankFacts(msgspec.json.decode(body)) if kind == _FACTS else Farewell()
 
-    def _learn(self, number: int, text: bytes) -> None:
-        if len(self._names) >= _KNOWN:  # as the rank itself does
+    def _add_names(self, number: int, text: bytes) -> None:
+        if len(self._names) >= _MOST_SETS:  # as the rank itself does
             self._names.clear()
         names = self._shared.get(number)
         if names is None:
             coded = msgspec.json.decode(zlib.decompress(text), type=tuple[bytes, ...])
             names = tuple(name.decode("utf-8", "surrogatepass") for name in coded)
-            if len(self._shared) >= _KNOWN:
+            if len(self._shared) >= _MOST_SETS:
                 self._shared.clear()
             self._shared[number] = names
-            self._heard.update(names)
+            self._remote_names.update(names)
         self._names[number] = names
 
 
 def _number(names: tuple[str, ...]) -> int:
-    # Lengths first, so that no two sets are one text, whatever is in a name.
+    # Lengths first, so that different sets never have the same text, whatever is in a name.
     text = " ".join([*(str(len(name)) for name in names), *names])
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())

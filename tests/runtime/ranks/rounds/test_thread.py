@@ -29,8 +29,8 @@ class Stuck:
 
         return finish
 
-    def hear(self, word: str, seconds: float, main: int = 0) -> str:
-        return word
+    def broadcast(self, message: str, seconds: float, main: int = 0) -> str:
+        return message
 
     def leave(self, rank: int) -> None: ...
 
@@ -55,8 +55,8 @@ def test_rows_that_wait_for_ranks_that_never_come_are_bounded(capsys: pytest.Cap
         reduce = Reduce(Unformed(), ReduceOptions(), {})
         step = Step(seq=0, time=0, step=0, metrics={f"x/{number}": 1.0 for number in range(metrics)})
         for number in range(most + 5):
-            reduce.see(msgspec.structs.replace(step, step=number))
-        assert (len(reduce._queue), reduce._queue[0][1]) == (most, 5)
+            reduce.on_record(msgspec.structs.replace(step, step=number))
+        assert (len(reduce._queue), reduce._queue.oldest.step) == (most, 5)
     assert "rows wait for the other ranks" in capsys.readouterr().err
 
 
@@ -64,12 +64,12 @@ def test_what_is_logged_in_a_gap_is_not_kept_for_later() -> None:
     """A gap may last to the end of the run, and memory does not grow by it."""
     reduce = Reduce(Stuck(), ReduceOptions(deadline=0.0), {})
     step = Step(seq=0, time=0, step=0, metrics={"x": 1.0})
-    reduce.see(step)
-    reduce._work()  # a round begins
-    reduce._work()  # and is late
-    assert reduce._rounds is not None
-    before = reduce._rounds.outbox.left
+    reduce.on_record(step)
+    reduce._thread.take_turn()  # a round begins
+    reduce._thread.take_turn()  # and is late
+    assert reduce._rounds.exchange is not None
+    before = reduce._rounds.exchange.outbox.left
     for number in range(1, 1000):
-        reduce.see(msgspec.structs.replace(step, step=number))
-        reduce._work()
-    assert reduce._rounds.outbox.left == before and not reduce._queue
+        reduce.on_record(msgspec.structs.replace(step, step=number))
+        reduce._thread.take_turn()
+    assert reduce._rounds.exchange.outbox.left == before and not reduce._queue

@@ -10,7 +10,7 @@ import pytest
 
 from chiplog.metrics.ranks.statistics import Values
 from chiplog.metrics.ranks.step_gather import RankRow
-from chiplog.runtime.ranks.protocol import HEAD, Farewell, Inbox, Message, Outbox, RankFacts
+from chiplog.runtime.ranks.rounds.protocol import HEAD, Farewell, Inbox, Message, Outbox, RankFacts
 
 
 def send(outbox: Outbox, inbox: Inbox, rooms: list[int]) -> list[Message]:
@@ -31,10 +31,10 @@ def put(outbox: Outbox, step: float, row: dict[str, float]) -> None:
 def test_a_row_goes_through_chunks_of_any_size(room: int) -> None:
     """Facts and the farewell too, in their order."""
     outbox, inbox = Outbox(), Inbox({}, set())
-    outbox.tell({"host": "a"})
+    outbox.add_facts({"host": "a"})
     put(outbox, 3, {"x": 1.5, "ünï/\ud800": -0.0})
     put(outbox, 2.5, {"x": math.inf, "ünï/\ud800": 2.0})
-    outbox.leave()
+    outbox.add_farewell()
     frames = send(outbox, inbox, [room] * 400)
     assert outbox.left == inbox.left == 0
     names = ("x", "ünï/\ud800")
@@ -104,5 +104,5 @@ def test_what_others_have_said_is_known_by_name() -> None:
 
 
 def test_bytes_that_are_none_of_ours_are_refused() -> None:
-    with pytest.raises(ValueError, match="none of ours"):
+    with pytest.raises(ValueError, match="not sent by chiplog"):
         list(Inbox({}, set()).feed(HEAD.pack(8, 0) + b"\xff" * 8))

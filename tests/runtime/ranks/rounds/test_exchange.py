@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from chiplog.metrics.ranks.statistics import Values
 from chiplog.metrics.ranks.step_gather import RankRow
-from chiplog.runtime.ranks.exchange import Exchange
-from chiplog.runtime.ranks.protocol import Outbox
+from chiplog.runtime.ranks.rounds.exchange import Exchange
+from chiplog.runtime.ranks.rounds.protocol import Outbox
 from chiplog.runtime.ranks.transport.group import Finish
 
 
@@ -27,8 +27,8 @@ class Canned:
     def form(self) -> Sequence[int] | None:
         return (0, 1)
 
-    def hear(self, word: str, seconds: float, main: int = 0) -> str:
-        return word
+    def broadcast(self, message: str, seconds: float, main: int = 0) -> str:
+        return message
 
     def leave(self, rank: int) -> None: ...
 
