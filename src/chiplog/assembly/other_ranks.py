@@ -21,6 +21,7 @@ from chiplog.assembly.wiring import (
 from chiplog.core import messages, records
 from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
+from chiplog.core.engine.components import Components
 from chiplog.core.engine.device_hooks import Machine
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import Probe, Rule, Stage
@@ -79,7 +80,7 @@ def stand_by(
         identity, chosen, successor.pages, background, clock, stages=stages, quiet=True, first=next_step(path, rank)
     )
     made.write(records.Attempt, **attempt_fields(identity, clock))
-    background.add(made.tasks.tend)
+    background.add(made.tasks.run_due)
     made.settle_by(successor.settle)
     exit_hooks.finish_at_exit(made)
     background.start()
@@ -98,11 +99,12 @@ def take_part(
     from chiplog.runtime.devices.pending_values import PendingValues
 
     background = Background("background")
-    made = Run(
-        identity, NullJournal(), clock=RunClock(), config=identity.config, background=background, stages=stages,
-        machine=Machine(PendingValues(), None, partial(meter.meter, quiet=True), step_times), strict=chosen.strict,
-    )  # fmt: skip
-    background.add(made.tasks.tend)
+    machine = Machine(PendingValues(), None, partial(meter.meter, quiet=True), step_times)
+    parts = Components(
+        identity, NullJournal(), background=background, stages=stages, machine=machine, strict=chosen.strict
+    )
+    made = Run(parts, identity.config)
+    background.add(made.tasks.run_due)
     background.start()
     exit_hooks.finish_at_exit(made)
     join_ranks(made, reduce)

@@ -13,6 +13,7 @@ import msgspec
 from chiplog.core import records
 from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
+from chiplog.core.engine.components import Components
 from chiplog.core.engine.device_hooks import Machine
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import JournalLike, Probe, Rule, Sink, Stage, StepTimer
@@ -53,7 +54,7 @@ def open_run(
     made = build_run(identity, chosen, pages, background, clock, config=config, stages=stages, rules=rules, first=first)
     made.recall(saved)
     made.write(records.Attempt, **attempt_fields(identity, clock, pages.durability, attached=attached))
-    background.add(made.tasks.tend)
+    background.add(made.tasks.run_due)
     start_delivery(made, pages, background, chosen, sinks, services or {}, compact=main)
     background.start()
     exit_hooks.finish_at_exit(made)
@@ -85,20 +86,20 @@ def build_run(
     from chiplog.runtime.devices.watcher import DeviceWatcher
 
     path = identity.dir
-    return Run(
+    parts = Components(
         identity,
         pages,
         clock=clock,
-        config=identity.config if config is None else config,
         background=background,
         stages=stages,
         rules=rules,
         machine=Machine(PendingValues(), DeviceWatcher(), partial(meter.meter, quiet=quiet), step_times),
-        reread=lambda: stored_run(path),
-        remember=lambda state: rule_state.save(path, identity.rank, state),
+        read=lambda: stored_run(path),
+        save_state=lambda state: rule_state.save(path, identity.rank, state),
         strict=chosen.strict,
         first=first,
     )
+    return Run(parts, identity.config if config is None else config)
 
 
 def attempt_fields(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
+
+from chiplog.core.records import Plain
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -18,7 +19,7 @@ class Identity(msgspec.Struct, frozen=True):
     rank: int = 0
     world: int = 1
     attempt: int = 0
-    config: dict[str, Any] = {}
+    config: dict[str, Plain] = {}
     cwd: str = ""  # where it was started
     script: str = ""  # what was started; empty in a notebook or a shell
 

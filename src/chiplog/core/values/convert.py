@@ -35,10 +35,10 @@ class SplitRow(msgspec.Struct, frozen=True):
     texts: dict[str, str]
 
 
-def sort(metrics: Mapping[Any, Any], on_device: Callable[[Any], bool]) -> SplitRow:
+def split(metrics: Mapping[Any, Any], on_device: Callable[[Any], bool]) -> SplitRow:
     """Sort a row of anything; never raises, whatever the values' own methods do."""
     found = SplitRow({}, {}, {}, {})
-    _sort(found, "", metrics, on_device, (id(metrics),), [MOST])
+    _split(found, "", metrics, on_device, (id(metrics),), [MOST])
     return found
 
 
@@ -141,7 +141,7 @@ def _shorten(value: Any) -> Any:
     return value
 
 
-def _sort(
+def _split(
     found: SplitRow,
     prefix: str,
     metrics: Mapping[Any, Any],
@@ -162,7 +162,7 @@ def _sort(
                         f"{full} and the like are left out: too many mappings in mappings, or one in itself"
                     )
                 else:
-                    _sort(found, full + "/", value, on_device, (*inside, id(value)), left)
+                    _split(found, full + "/", value, on_device, (*inside, id(value)), left)
             elif on_device(value):
                 found.later[full] = value
             elif isinstance(value, Media):

@@ -64,11 +64,11 @@ class DeviceWatcher:
     def watch(self, work: Work) -> None:
         """Look after a work; one that is done already, on a device that has no other, needs nobody."""
         if _queue(work) not in self._queues and (error := _at_once(work)) is not None:
-            work.span.tracer.land(work, work.span.stop, error)
+            work.tracer.land(work, work.span.stop, error)
             return
         if len(self._works) >= MOST:
             messages.once("device spans", f"more than {MOST:,} spans wait for a device; the newest are given up")
-            work.span.tracer.land(work, monotonic_ns(), UNFINISHED)
+            work.tracer.land(work, monotonic_ns(), UNFINISHED)
             return
         with self._lock:
             self._works[id(work)] = work
@@ -88,7 +88,7 @@ class DeviceWatcher:
         self._over = True
         self._wakeup.set()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """See now what is done, on the caller's thread. Never waits: not for another who looks, nor for a work that
         cannot be asked."""
         looking = self._looking
@@ -98,7 +98,7 @@ class DeviceWatcher:
             finally:
                 looking.release()
 
-    def tend(self) -> None:
+    def expire(self) -> None:
         """Give up what is overdue; and the thread, when it waits inside something that cannot be asked."""
         now = monotonic_ns()
         overdue = [work for work in list(self._works.values()) if now > work.deadline]
@@ -185,7 +185,7 @@ class DeviceWatcher:
                 self._queues.pop(name, None)
             if not error and (len(self._lengths) < NAMES or (work.span.name, name) in self._lengths):
                 self._lengths[work.span.name, name] = now - work.span.start
-        work.span.tracer.land(work, now, error)
+        work.tracer.land(work, now, error)
 
 
 def _queue(work: Work) -> str:
