@@ -1,4 +1,4 @@
-"""Which run this is: known from `init` on, handed to sinks, written to `run.json`."""
+"""The identity of a run: fixed in `init`, passed to sinks, written to `run.json`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Identity(msgspec.Struct, frozen=True):
     world: int = 1
     attempt: int = 0
     config: dict[str, Plain] = {}
-    cwd: str = ""  # where it was started
-    script: str = ""  # what was started; empty in a notebook or a shell
+    cwd: str = ""  # the working directory at the start
+    script: str = ""  # the script; empty in a notebook or a shell
 
     @property
     def files(self) -> Path:
-        """Where plots, tables, reports and other files of the run go."""
+        """The directory for plots, tables, reports and other files of the run."""
         return self.dir / "files"

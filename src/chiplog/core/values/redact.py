@@ -100,7 +100,7 @@ def redact_text(text: str) -> str:
 
 
 def redact_words(text: str) -> str:
-    """As `redact_text`, and without values that are labelled as secrets: `api_key='…'`, `password=…`, `"token": "…"`."""
+    """As `redact_text`, and without values labelled as secrets: `api_key='…'`, `password=…`, `"token": "…"`."""
     pieces: list[str] = []
     done = 0
     for named in _NAMED.compiled.finditer(text):
