@@ -11,7 +11,7 @@ from chiplog.assembly.wiring import (
     build_run,
     join_ranks,
     next_step,
-    open_pages,
+    open_journal,
     open_sinks,
     start_delivery,
     start_relay,
@@ -52,9 +52,9 @@ def stand_by(
 
     def keep() -> None:
         alone = not layout.segments(path)
-        pages = open_pages(identity, chosen, background)
-        made.take_over(pages.segment.attempt, rules)
-        successor.pages.open(pages, pages.segment.attempt, pages.durability)
+        journal = open_journal(identity, chosen, background)
+        made.take_over(journal.segment.attempt, rules)
+        successor.pages.open(journal, journal.segment.attempt, journal.durability)
         messages.say(
             f"rank {rank} logs and rank 0 does not, so rank {rank} keeps the run: {path}; set init(ranks={rank}) to "
             "do so from the start"
@@ -64,7 +64,7 @@ def stand_by(
         except Exception as error:  # in `init` this would raise; now it is too late
             messages.say(f"rank {rank} keeps the run without its sinks: {error}")
             sinks, services = {}, {}
-        start_delivery(made, pages, background, chosen, sinks, services, compact=alone)
+        start_delivery(made, journal, background, chosen, sinks, services, compact=alone)
         start_events.introduce(made, environ)
         if services:
             start_relay(made, services, environ, here=chosen.relay == "thread")

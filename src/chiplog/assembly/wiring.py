@@ -47,22 +47,24 @@ def open_run(
     """Open the journal and everything around it; the attempt record is its first line."""
     path, rank = identity.dir, identity.rank
     background, clock = Background("background"), RunClock()
-    pages = open_pages(identity, chosen, background)
-    again = pages.segment.attempt > 1 and not attached
+    journal = open_journal(identity, chosen, background)
+    again = journal.segment.attempt > 1 and not attached
     saved = rule_state.load(path, rank) if again else {}
-    identity = msgspec.structs.replace(identity, attempt=pages.segment.attempt)
+    identity = msgspec.structs.replace(identity, attempt=journal.segment.attempt)
     first = next_step(path, rank, saved) if again else 0
-    made = build_run(identity, chosen, pages, background, clock, config=config, stages=stages, rules=rules, first=first)
+    made = build_run(
+        identity, chosen, journal, background, clock, config=config, stages=stages, rules=rules, first=first
+    )
     made.recall(saved)
-    made.write(records.Attempt, **attempt_fields(identity, clock, pages.durability, attached=attached))
+    made.write(records.Attempt, **attempt_fields(identity, clock, journal.durability, attached=attached))
     background.add(made.tasks.run_due)
-    start_delivery(made, pages, background, chosen, sinks, services or {}, compact=main)
+    start_delivery(made, journal, background, chosen, sinks, services or {}, compact=main)
     background.start()
     exit_hooks.finish_at_exit(made)
     return made
 
 
-def open_pages(identity: Identity, chosen: Settings, background: Background) -> writer.Journal:
+def open_journal(identity: Identity, chosen: Settings, background: Background) -> writer.Journal:
     """The journal of this rank's next attempt."""
     path = identity.dir
     segment, fd = file_systems.patiently(path, lambda: writer.open_attempt(path, identity.rank))
@@ -73,7 +75,7 @@ def open_pages(identity: Identity, chosen: Settings, background: Background) -> 
 def build_run(
     identity: Identity,
     chosen: Settings,
-    pages: JournalLike,
+    journal: JournalLike,
     background: Background,
     clock: RunClock,
     *,
@@ -89,7 +91,7 @@ def build_run(
     path = identity.dir
     parts = Components(
         identity,
-        pages,
+        journal,
         clock=clock,
         background=background,
         stages=stages,
@@ -117,7 +119,7 @@ def attempt_fields(
 
 def start_delivery(
     made: Run,
-    pages: writer.Journal,
+    journal: writer.Journal,
     background: Background,
     chosen: Settings,
     sinks: Mapping[str, Sink],
@@ -130,10 +132,10 @@ def start_delivery(
         from chiplog.sinks.delivery.couriers import deliver
 
         threads = services if chosen.relay == "thread" else {}
-        made.post = deliver(pages.run, pages.segment, sinks, threads)
-    background.add(pages.tend)
+        made.post = deliver(journal.run, journal.segment, sinks, threads)
+    background.add(journal.tend)
     if chosen.compact and compact:
-        made.at_finish(lambda: _compact(pages.run) if pages.settled else None)
+        made.at_finish(lambda: _compact(journal.run) if journal.settled else None)
     if chosen.on_signal == "flush":
         exit_hooks.flush_on_signal(made)
 

@@ -131,7 +131,7 @@ def _columns(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
 
-# -- numbers in short form --------------------------------------------------------------------------------------------------
+# -- numbers in short form ---------------------------------------------------------------------------------------------
 
 
 def number(value: object) -> str:
