@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def stand_by(
     identity: Identity,
     chosen: Settings,
-    objects: list[tuple[str | None, object]],
+    objects: Sequence[tuple[str | None, object]],
     stages: Sequence[Stage],
     rules: Sequence[Rule],
     environ: Mapping[str, str],

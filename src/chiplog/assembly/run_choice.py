@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def make(
     chosen: Settings,
     config: dict[str, Plain],
-    objects: list[tuple[str | None, object]],
+    objects: Sequence[tuple[str | None, object]],
     environ: Mapping[str, str],
     *,
     stages: Sequence[Stage] = (),

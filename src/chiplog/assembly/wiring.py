@@ -155,7 +155,7 @@ def step_times() -> StepTimer:
 
 
 def open_sinks(
-    chosen: Settings, objects: list[tuple[str | None, object]], identity: Identity, environ: Mapping[str, str]
+    chosen: Settings, objects: Sequence[tuple[str | None, object]], identity: Identity, environ: Mapping[str, str]
 ) -> tuple[dict[str, Sink], dict[str, dict[str, Plain]]]:
     """The sinks that run here, and the services for the relay with their options."""
     named = {name: options for name, options in chosen.sinks.items() if name != "none"}

@@ -104,7 +104,7 @@ def _choices(kind: object) -> str:
     options: list[str] = []
     for part in (kind, *getattr(kind, "__args__", ())):
         if getattr(part, "__origin__", None) is Literal:
-            options += [repr(option) for option in part.__args__]
+            options += [repr(option) for option in getattr(part, "__args__", ())]
     if kind is bool:
         options = ["true", "false"]
     return f"must be one of {', '.join(options)}" if options else ""
