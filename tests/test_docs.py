@@ -38,11 +38,6 @@ AWKWARD = re.compile(
 # Not rewritten yet: this list only gets shorter.
 UNWRITTEN = (
     "docs/frontends/tunix.md",
-    "src/chiplog/assembly",
-    "src/chiplog/core/engine",
-    "src/chiplog/core/records.py",
-    "src/chiplog/core/tracing",
-    "src/chiplog/core/values",
     "src/chiplog/frontends/tunix",
 )
 WRITTEN = [

@@ -1,4 +1,4 @@
-"""chiplog: everything a training run has to say.
+"""chiplog records training runs.
 
 >>> import chiplog
 >>> with chiplog.init(project="tiny-lm", config={"lr": 3e-4}) as run:
@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from chiplog.core import run as _engine  # comes with the package, so that `init` has less to load
+from chiplog.core import run as _engine  # imported with the package, so that `init` loads less
 
 if TYPE_CHECKING:
     from chiplog.assembly import attach, finish, init, log, read, runs
@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "run":
         return _engine.current
     if name == "__version__":

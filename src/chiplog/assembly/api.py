@@ -1,4 +1,4 @@
-"""What users call: `init` and what else is a function of the package. Arguments become settings here."""
+"""The public functions of the package, such as `init`. Arguments become settings here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chiplog.assembly.run_choice import make
 from chiplog.assembly.wiring import open_run, stored_run
@@ -15,6 +15,7 @@ from chiplog.core.engine.shutdown import Delivery
 from chiplog.core.errors import BadSetting, ChiplogError, RunNotFound
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import Probe, Rule, Stage
+from chiplog.core.records import Plain
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.core.values import convert
@@ -25,12 +26,15 @@ from chiplog.store.journal import file_systems
 if TYPE_CHECKING:
     from chiplog.store.reader import Stored
 
+# Names separated by commas, a list of names and objects, or names with their options.
+Choice: TypeAlias = str | Iterable[object] | Mapping[str, object] | None
+
 
 def init(
     project: str | None = None,
     name: str | None = None,
-    config: Any = None,
-    sinks: str | Iterable[Any] | Mapping[str, Any] | None = None,
+    config: object = None,
+    sinks: Choice = None,
     *,
     dir: str | Path | None = None,
     id: str | None = None,
@@ -44,79 +48,80 @@ def init(
     strict: bool | None = None,
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
-    probes: str | Iterable[Any] | Mapping[str, Any] | Probe | None = None,
-    **more: Any,
+    probes: Choice | Probe = None,
+    **more: object,
 ) -> Run:
-    """Begin a run, or go on with one, and make it the current one.
+    """Start a run, or continue one, and make it the current run.
 
     >>> with chiplog.init(project="tiny-lm", config={"lr": 3e-4}, sinks="console,csv") as run:
     ...     run.log({"train/loss": 2.5}, step=0)
     """
-    given = {
+    arguments = {
         "project": project, "name": name, "dir": dir, "id": id, "resume": resume, "tags": tags, "ranks": ranks,
         "reduce": reduce, "durability": durability, "relay": relay, "on_signal": on_signal, "strict": strict, **more,
     }  # fmt: skip
-    begin = _settle(config, sinks, probes, stages, rules, given, succeed=True, elsewhere=False)
+    start = _prepare(config, sinks, probes, stages, rules, arguments, succeed=True, elsewhere=False)
     if run.current is not None:
         if not run.current.inert and not run.current.held:
             messages.say(f"run {run.current.id} was still open and is finished now")
         run.current.finish()
-    made = run.current = begin()
-    return made
+    run.current = start()
+    return run.current
 
 
 def beside(
-    config: Any = None,
-    sinks: str | Iterable[Any] | Mapping[str, Any] | None = None,
+    config: object = None,
+    sinks: Choice = None,
     *,
-    probes: str | Iterable[Any] | Mapping[str, Any] | Probe | None = None,
+    probes: Choice | Probe = None,
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
-    **more: Any,
+    **more: object,
 ) -> Run:
-    """As `init`, but the current run goes on and stays it; where there is none, this one is. For front ends: a place
-    that cannot be written is no error, but the run is kept elsewhere."""
-    made = _settle(config, sinks, probes, stages, rules, more)()
+    """Start a run that becomes current only if no other run is; for front ends.
+
+    If its directory cannot be written, the run is kept in a temporary one.
+    """
+    started = _prepare(config, sinks, probes, stages, rules, more)()
     if run.current is None or run.current.inert:
-        run.current = made
-    return made
+        run.current = started
+    return started
 
 
 def attach(dir: str | Path) -> Run:
-    """Open a journal of this process's own in a run that another process has begun; for forked and spawned workers."""
+    """Open a journal for this process in a run that another process has started; for forked and spawned workers."""
     environ = dict(os.environ)
     path = Path(dir).expanduser().absolute()
     file_systems.reach(path)
     if not file_systems.patiently(path, (path / layout.JOURNAL).is_dir):
         raise RunNotFound(f"there is no run in {str(path)!r}; give the `dir` of the run to join")
     stored = stored_run(path)
-    begun = [one.launch for one in stored.attempts if one.start is not None]  # another may be opening its journal
-    launch = begun[-1] if begun else os.urandom(8).hex()
+    launches = [attempt.launch for attempt in stored.attempts if attempt.start is not None]
+    launch = launches[-1] if launches else os.urandom(8).hex()  # none yet: another process is opening its journal
     identity = Identity(stored.project, stored.id, path, stored.name, launch, stored.tags, *ranks_.detect(environ)[:2])
-    made = open_run(identity, Settings(compact=False), {}, attached=True)
-    run.current = made
-    return made
+    run.current = open_run(identity, Settings(compact=False), {}, attached=True)
+    return run.current
 
 
 def current() -> Run:
-    """The run that `init` began last, also when it has finished."""
+    """The run that `init` started last, even if it has finished."""
     if (last := run.current or run.previous) is None:
         raise ChiplogError("there is no run: call chiplog.init() first")
     return last
 
 
-def log(metrics: Mapping[str, Any], step: int | float | None = None) -> records.Row:
+def log(metrics: Mapping[str, object], step: int | float | None = None) -> records.Row:
     """`Run.log` on the current run."""
     return current().log(metrics, step)
 
 
 def finish(timeout: float = 30) -> Delivery:
-    """`Run.finish` on the current run; nothing when there is none."""
+    """`Run.finish` on the current run, if there is one."""
     return run.current.finish(timeout) if run.current is not None else Delivery(True, {})
 
 
 def read(which: str | Path = "latest", *, dir: str | Path | None = None) -> Stored:
-    """A stored run: by its path, its id or the beginning of it, its name, or `latest`."""
+    """A stored run: by its path, its id or a prefix of it, its name, or `latest`."""
     from chiplog.store.runs import find
 
     return stored_run(find.find(which, runs_dir(dir)))
@@ -134,57 +139,59 @@ def runs_dir(dir: str | Path | None = None) -> Path:
     return Path(settings.load({}, os.environ, Path.cwd()).dir if dir is None else dir).expanduser()
 
 
-def _settle(
-    config: Any,
-    sinks: str | Iterable[Any] | Mapping[str, Any] | None,
-    probes: str | Iterable[Any] | Mapping[str, Any] | Probe | None,
+def _prepare(
+    config: object,
+    sinks: Choice,
+    probes: Choice | Probe,
     stages: Sequence[Stage],
     rules: Sequence[Rule],
-    given: Mapping[str, Any],
+    arguments: Mapping[str, object],
     *,
     succeed: bool = False,
     elsewhere: bool = True,
 ) -> Callable[[], Run]:
-    """What begins a run, once all settings are known to be good."""
+    """Check all settings; the result starts the run."""
     environ = dict(os.environ)
     named, objects = _split_sinks(sinks)
     sampled, own = _split_probes(probes)
-    place = None if given.get("dir") is None else os.fspath(given["dir"])
-    chosen = settings.load({**given, "sinks": named, "probes": sampled, "dir": place}, environ, Path.cwd())
-    known = _plain_config(config, chosen)
-    how: dict[str, Any] = {"stages": stages, "rules": rules, "probes": own, "succeed": succeed, "elsewhere": elsewhere}
-    return partial(make, chosen, known, objects, environ, **how)
+    folder = arguments.get("dir")
+    folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
+    chosen = settings.load({**arguments, "sinks": named, "probes": sampled, "dir": folder}, environ, Path.cwd())
+    plain = _plain_config(config, chosen)
+    start = partial(make, chosen, plain, objects, environ, succeed=succeed, elsewhere=elsewhere)
+    return partial(start, stages=stages, rules=rules, probes=own)
 
 
-def _split_sinks(sinks: Any) -> tuple[Any, list[tuple[str | None, Any]]]:
-    """Names for the settings, and objects as they are, each with the name it was given."""
+def _split_sinks(sinks: object) -> tuple[object, list[tuple[str | None, object]]]:
+    """Names for the settings, and objects, each with its name if it has one."""
     if sinks is None or isinstance(sinks, str):
         return sinks, []
     if isinstance(sinks, Mapping):
-        options = {name: one or {} for name, one in sinks.items() if one is None or isinstance(one, Mapping)}
-        return options, [(name, one) for name, one in sinks.items() if name not in options]
+        options = {name: item or {} for name, item in sinks.items() if item is None or isinstance(item, Mapping)}
+        return options, [(name, item) for name, item in sinks.items() if name not in options]
     if callable(sinks) or hasattr(sinks, "write") or not isinstance(sinks, Iterable):
         return (), [(None, sinks)]
-    listed = list(sinks)
-    return [one for one in listed if isinstance(one, str)], [(None, one) for one in listed if not isinstance(one, str)]
+    items = list(sinks)
+    objects: list[tuple[str | None, object]] = [(None, item) for item in items if not isinstance(item, str)]
+    return [item for item in items if isinstance(item, str)], objects
 
 
-def _split_probes(probes: Any) -> tuple[Any, list[Probe]]:
-    """Names for the settings, and objects as they are."""
+def _split_probes(probes: Any) -> tuple[object, list[Probe]]:
+    """Names for the settings, and objects."""
     if probes is None or isinstance(probes, str):
         return probes, []
     if isinstance(probes, Mapping):
         return {name: options or {} for name, options in probes.items()}, []
-    listed = [probes] if hasattr(probes, "sample") else list(probes)
-    names = [one for one in listed if isinstance(one, str)]
-    return names or None, [one for one in listed if not isinstance(one, str)]
+    items = [probes] if hasattr(probes, "sample") else list(probes)
+    names = [item for item in items if isinstance(item, str)]
+    return names or None, [item for item in items if not isinstance(item, str)]
 
 
-def _plain_config(config: Any, chosen: Settings) -> dict[str, Any]:
+def _plain_config(config: object, chosen: Settings) -> dict[str, Plain]:
     if config is None:
         return dict(chosen.config)
     if not isinstance(config, Mapping) and hasattr(config, "__dict__") and not hasattr(config, "__dataclass_fields__"):
-        config = vars(config)  # argparse.Namespace and the like
+        config = vars(config)  # such as argparse.Namespace
     plain = convert.plain(config)
     if not isinstance(plain, dict):
         raise BadSetting(f"config is a mapping, a dataclass or an argparse namespace, not {type(config).__name__}")

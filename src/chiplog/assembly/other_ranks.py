@@ -1,26 +1,26 @@
-"""The runs of ranks that keep none, or none yet."""
+"""Runs on ranks that keep no journal, or none yet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chiplog.assembly.wiring import (
     attempt_fields,
     build_run,
     join_ranks,
     next_step,
-    open_pages,
+    open_journal,
     open_sinks,
     start_delivery,
-    start_probe,
     start_relay,
     step_times,
 )
 from chiplog.core import messages, records
 from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
+from chiplog.core.engine.components import Components
 from chiplog.core.engine.device_hooks import Machine
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import Probe, Rule, Stage
@@ -38,33 +38,33 @@ if TYPE_CHECKING:
 def stand_by(
     identity: Identity,
     chosen: Settings,
-    objects: list[tuple[str | None, Any]],
+    objects: Sequence[tuple[str | None, object]],
     stages: Sequence[Stage],
     rules: Sequence[Rule],
     environ: Mapping[str, str],
     reduce: Reduce | None,
     probes: Sequence[Probe],
 ) -> Run:
-    """The run of a rank other than 0: its rows are part of the statistics; where rank 0 logs nothing, it keeps them."""
+    """The run of a rank other than 0: its rows are part of the statistics; if rank 0 logs nothing, it keeps them."""
     from chiplog.runtime.ranks.run_owner import Successor
 
     background, clock, path, rank = Background("background"), RunClock(), identity.dir, identity.rank
 
     def keep() -> None:
         alone = not layout.segments(path)
-        pages = open_pages(identity, chosen, background)
-        made.take_over(pages.segment.attempt, rules)
-        successor.pages.open(pages, pages.segment.attempt, pages.durability)
+        journal = open_journal(identity, chosen, background)
+        made.take_over(journal.segment.attempt, rules)
+        successor.pages.open(journal, journal.segment.attempt, journal.durability)
         messages.say(
-            f"rank {rank} logs and rank 0 does not, so rank {rank} keeps the run: {path}; init(ranks={rank}) says so "
-            "from the start"
+            f"rank {rank} logs and rank 0 does not, so rank {rank} keeps the run: {path}; set init(ranks={rank}) to "
+            "do so from the start"
         )
         try:
             sinks, services = open_sinks(chosen, objects, made.identity, environ)
-        except Exception as error:  # at the door it would be an error; here it is too late for one
+        except Exception as error:  # in `init` this would raise; now it is too late
             messages.say(f"rank {rank} keeps the run without its sinks: {error}")
             sinks, services = {}, {}
-        start_delivery(made, pages, background, chosen, sinks, services, compact=alone)
+        start_delivery(made, journal, background, chosen, sinks, services, compact=alone)
         start_events.introduce(made, environ)
         if services:
             start_relay(made, services, environ, here=chosen.relay == "thread")
@@ -74,45 +74,42 @@ def stand_by(
         if reduce is None:
             background.stop(0.0, lambda: None)
 
-    successor = Successor(rank, board(identity, chosen, environ), keep, let_go)
+    successor = Successor(rank, claims(identity, chosen, environ), keep, let_go)
     made = build_run(
         identity, chosen, successor.pages, background, clock, stages=stages, quiet=True, first=next_step(path, rank)
     )
     made.write(records.Attempt, **attempt_fields(identity, clock))
-    background.add(made.tasks.tend)
+    background.add(made.tasks.run_due)
     made.settle_by(successor.settle)
     exit_hooks.finish_at_exit(made)
     background.start()
     if reduce is not None:
-        join_ranks(made, reduce)
-        for probe in probes:  # what they see of a device may explain that a rank of this machine is slow
-            start_probe(made, probe, reduce)
+        join_ranks(made, reduce, probes)
     return made
 
 
 def take_part(
     identity: Identity, chosen: Settings, stages: Sequence[Stage], reduce: Reduce, probes: Sequence[Probe]
 ) -> Run:
-    """The run of a rank that writes nothing: its rows are part of the statistics, and that is all."""
+    """The run of a rank that writes nothing: its rows are only part of the statistics."""
     from chiplog.core.engine.null_journal import NullJournal
     from chiplog.runtime.devices.pending_values import PendingValues
 
     background = Background("background")
-    made = Run(
-        identity, NullJournal(), clock=RunClock(), config=identity.config, background=background, stages=stages,
-        machine=Machine(PendingValues(), None, partial(meter.meter, quiet=True), step_times), strict=chosen.strict,
-    )  # fmt: skip
-    background.add(made.tasks.tend)
+    machine = Machine(PendingValues(), None, partial(meter.meter, quiet=True), step_times)
+    parts = Components(
+        identity, NullJournal(), background=background, stages=stages, machine=machine, strict=chosen.strict
+    )
+    made = Run(parts, identity.config)
+    background.add(made.tasks.run_due)
     background.start()
     exit_hooks.finish_at_exit(made)
-    join_ranks(made, reduce)
-    for probe in probes:  # what they see of a device may explain that a rank of this machine is slow
-        start_probe(made, probe, reduce)
+    join_ranks(made, reduce, probes)
     return made
 
 
-def say_who_keeps(made: Run, board: Claims) -> None:
-    """Let the other ranks know that rank 0 logs; or give its sinks to the one that does in its place."""
+def announce_keeper(made: Run, claims: Claims) -> None:
+    """Tell the other ranks that rank 0 logs; close its sinks if another rank keeps the run in its place."""
     from chiplog.runtime.ranks.run_owner import Main
 
     def hand_over(_: int) -> None:
@@ -120,15 +117,15 @@ def say_who_keeps(made: Run, board: Claims) -> None:
         if post is not None:
             post.close(30.0)
 
-    main = Main(board, hand_over)
+    main = Main(claims, hand_over)
     made.before_finish(main.end)
     made.at_first_row(main.log)
     main.start()
 
 
-def board(identity: Identity, chosen: Settings, environ: Mapping[str, str]) -> Claims:
-    """Where the ranks see who keeps this run, by what they all know of it: not an id that each makes for itself."""
+def claims(identity: Identity, chosen: Settings, environ: Mapping[str, str]) -> Claims:
+    """Where ranks claim this run, under a key that all of them know: not an id that each generates."""
     from chiplog.runtime.ranks.run_claims import SharedClaims, numbered
 
-    said = chosen.resume or chosen.id or environ.get("CHIPLOG_RUN_ID", "")
-    return SharedClaims(numbered(f"{identity.project}/{said}"), identity.dir.parent, environ)
+    run_id = chosen.resume or chosen.id or environ.get("CHIPLOG_RUN_ID", "")
+    return SharedClaims(numbered(f"{identity.project}/{run_id}"), identity.dir.parent, environ)

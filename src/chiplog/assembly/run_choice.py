@@ -1,28 +1,28 @@
-"""Which run it is: by its settings, its ranks and what is there already."""
+"""Which run to open: decided by its settings, its ranks and the runs that exist."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from chiplog.assembly.other_ranks import board, say_who_keeps, stand_by, take_part
+from chiplog.assembly.other_ranks import announce_keeper, claims, stand_by, take_part
 from chiplog.assembly.wiring import (
     join_ranks,
     open_probes,
     open_run,
     open_sinks,
     start_capture,
-    start_probe,
     start_relay,
 )
 from chiplog.core import messages, run
 from chiplog.core.errors import BadSetting, RunExists, RunNotFound, Unwritable
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import Probe, Rule, Stage
+from chiplog.core.records import Plain
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.core.values.redact import redact, redact_text
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 def make(
     chosen: Settings,
-    config: dict[str, Any],
-    objects: list[tuple[str | None, Any]],
+    config: dict[str, Plain],
+    objects: Sequence[tuple[str | None, object]],
     environ: Mapping[str, str],
     *,
     stages: Sequence[Stage] = (),
@@ -49,25 +49,14 @@ def make(
     succeed: bool = False,
     elsewhere: bool = True,
 ) -> Run:
-    """Begin a run beside the current one, by settled settings: for front ends that keep several.
+    """Start a run beside the current one from complete settings; for front ends that keep several.
 
-    With `succeed` the first rank that logs something keeps the run where rank 0 logs nothing. With `elsewhere` a run
-    whose place cannot be written is kept in a temporary one.
+    With `succeed`, the first rank that logs something keeps the run if rank 0 logs nothing. With `elsewhere`, a run
+    whose directory cannot be written is kept in a temporary one.
     """
     mine = ranks_.detect(environ)
     keepers = ranks_.keepers(chosen.ranks, mine)
-    project, run_id = _which(chosen, environ, keepers)
-    launch = _launch(keepers, mine.world, environ)
-    apart = keepers.several and not launch  # the ranks do not know yet which launch they are
-    meeting = _meet(chosen, mine, environ, agree=apart)
-    if meeting is not None and meeting.group is not None:
-        run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex(), must=apart, main=keepers.main)
-    if not launch:
-        raise BadSetting(
-            f"ranks={chosen.ranks!r} with {mine.world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the "
-            "same new value for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them "
-            "with a scheduler that says which job this is"
-        )
+    project, run_id, launch, meeting = _agree(chosen, mine, keepers, environ)
     if elsewhere and chosen.mode != "disabled" and keepers.include(mine.rank):
         chosen = _writable(chosen, project, run_id)
     identity = _identity(chosen, project, run_id, launch, mine, config)
@@ -87,29 +76,36 @@ def make(
     _check_resume(chosen, identity, main=main)
     sinks, services = open_sinks(chosen, objects, identity, environ) if main else ({}, {})
     probes = [*open_probes(chosen, mine.local, environ), *probes]
-    made = open_run(
-        identity,
-        chosen,
-        sinks,
-        config=config,
-        stages=stages,
-        rules=rules,
-        services=services,
-        main=main,
-    )
+    opened = open_run(identity, chosen, sinks, config=config, stages=stages, rules=rules, services=services, main=main)
     if chosen.capture:
-        start_capture(made)
+        start_capture(opened)
     if main:
-        start_events.introduce(made, environ)
+        start_events.introduce(opened, environ)
     if services:
-        start_relay(made, services, environ, here=chosen.relay == "thread")
-    if reduce is not None:
-        join_ranks(made, reduce)
-    for probe in probes:
-        start_probe(made, probe, reduce)
+        start_relay(opened, services, environ, here=chosen.relay == "thread")
+    join_ranks(opened, reduce, probes)
     if succeed:
-        say_who_keeps(made, board(identity, chosen, environ))
-    return made
+        announce_keeper(opened, claims(identity, chosen, environ))
+    return opened
+
+
+def _agree(
+    chosen: Settings, mine: ranks_.Ranks, keepers: ranks_.Keepers, environ: Mapping[str, str]
+) -> tuple[str, str, str, Rendezvous | None]:
+    """The project, the run's id and the launch, on which all ranks agree, and the connection to the other ranks."""
+    project, run_id = _which(chosen, environ, keepers)
+    launch = _launch(keepers, mine.world, environ)
+    apart = keepers.several and not launch  # the ranks do not know yet which launch they are
+    meeting = _meet(chosen, mine, environ, agree=apart)
+    if meeting is not None and meeting.group is not None:
+        run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex(), must=apart, main=keepers.main)
+    if not launch:
+        raise BadSetting(
+            f"ranks={chosen.ranks!r} with {mine.world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the "
+            "same new value for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them "
+            "with a scheduler that sets a job id"
+        )
+    return project, run_id, launch, meeting
 
 
 def _which(chosen: Settings, environ: Mapping[str, str], keepers: ranks_.Keepers) -> tuple[str, str]:
@@ -121,16 +117,16 @@ def _which(chosen: Settings, environ: Mapping[str, str], keepers: ranks_.Keepers
                 f"resume = {chosen.resume!r}: give None, 'must', 'never', or a token of run.resume_token() (project/id)"
             )
         return project, run_id
-    known = chosen.id or environ.get("CHIPLOG_RUN_ID")
-    if not known and chosen.resume == "must":
-        raise BadSetting("resume='must' needs the id of the run to go on with: init(id=..., resume='must')")
-    if not known and keepers.several and (job := ranks_.job_id(environ)):
-        known = layout.slug(job)
-    return chosen.project, known or layout.new_id()
+    run_id = chosen.id or environ.get("CHIPLOG_RUN_ID", "")
+    if not run_id and chosen.resume == "must":
+        raise BadSetting("resume='must' needs the id of the run to continue: init(id=..., resume='must')")
+    if not run_id and keepers.several and (job := ranks_.job_id(environ)):
+        run_id = layout.slug(job)
+    return chosen.project, run_id or layout.new_id()
 
 
 def _launch(keepers: ranks_.Keepers, world: int, environ: Mapping[str, str]) -> str:
-    """What tells this start from others; with journals on several ranks the same on each, or empty: not known."""
+    """The id of this start; the same on all ranks that keep journals, or empty if it is not known yet."""
     if not keepers.several or world == 1:
         return os.urandom(8).hex()
     return ranks_.launch_id(environ) or environ.get("CHIPLOG_RUN_ID", "")
@@ -142,9 +138,11 @@ def _path(chosen: Settings, project: str, run_id: str) -> Path:
 
 
 def _writable(chosen: Settings, project: str, run_id: str) -> Settings:
-    """Settings whose place can be written: what backends get comes from the journal, so there must be one somewhere."""
+    """Settings with a writable directory: backends read the journal, so there must be one somewhere."""
     try:
-        file_systems.check(_path(chosen, project, run_id), means="CHIPLOG_DIR")  # a front end's script calls no init
+        file_systems.check(
+            _path(chosen, project, run_id), means="CHIPLOG_DIR"
+        )  # scripts of front ends do not call init
     except Unwritable as error:
         if (folder := file_systems.temporary()) is None:
             messages.say(
@@ -157,9 +155,9 @@ def _writable(chosen: Settings, project: str, run_id: str) -> Settings:
 
 
 def _identity(
-    chosen: Settings, project: str, run_id: str, launch: str, mine: ranks_.Ranks, config: Mapping[str, Any]
+    chosen: Settings, project: str, run_id: str, launch: str, mine: ranks_.Ranks, config: Mapping[str, Plain]
 ) -> Identity:
-    """What the run is called everywhere, when its place can be reached; a resumed one keeps its name."""
+    """The identity of the run, once its directory can be reached; a resumed run keeps its name."""
     path = _path(chosen, project, run_id)
     if chosen.mode != "disabled":
         file_systems.reach(path)
@@ -179,23 +177,23 @@ def _identity(
 
 
 def _check_resume(chosen: Settings, identity: Identity, *, main: bool) -> None:
-    """Refuse to go on with a run, or to begin one, against what `resume` says; and say which of both it is."""
+    """Refuse to continue or to create a run against `resume`; report which of the two happens."""
     path, which = identity.dir, f"{identity.project}/{identity.id}"
     existed = file_systems.patiently(path, (path / layout.JOURNAL).is_dir)
-    # With journals on all ranks, another rank may have made the directory a moment ago.
+    # With journals on all ranks, another rank may have created the directory a moment ago.
     before = existed and any(segment.rank == identity.rank for segment in layout.segments(path))
     if before and chosen.resume == "never":
-        raise RunExists(f"run {which} is there already, and resume='never': {path}")
+        raise RunExists(f"run {which} exists already, and resume='never': {path}")
     if not existed and chosen.resume == "must":
-        raise RunNotFound(f"there is no run {which} in {path.parent.parent} to go on with, and resume='must'")
+        raise RunNotFound(f"there is no run {which} in {path.parent.parent} to continue, and resume='must'")
     if before and chosen.resume is None and main:
-        messages.say(f"run {which} is there already; this is a new attempt of it")
+        messages.say(f"run {which} exists already; this is a new attempt of it")
     if not existed and chosen.resume not in (None, "never"):
         messages.say(f"there is no run {which} in {path.parent.parent}; a new run starts under that id")
 
 
 def _meet(chosen: Settings, mine: ranks_.Ranks, environ: Mapping[str, str], *, agree: bool) -> Rendezvous | None:
-    """Where there are other ranks: the way to them."""
+    """Connect to the other ranks, if there are any."""
     if chosen.mode == "disabled" or (mine.world < 2 and chosen.reduce is None):
         return None
     from chiplog.runtime.ranks.rendezvous import meet

@@ -1,4 +1,4 @@
-"""The parts of a run, put together: journal, stages, rules, sinks, probes, relay."""
+"""Connects a run to its journal, stages, rules, sinks, probes and relay."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from chiplog.core import records
 from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
+from chiplog.core.engine.components import Components
 from chiplog.core.engine.device_hooks import Machine
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import JournalLike, Probe, Rule, Sink, Stage, StepTimer
+from chiplog.core.records import Plain
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.runtime.devices import meter
@@ -33,34 +35,36 @@ if TYPE_CHECKING:
 def open_run(
     identity: Identity,
     chosen: Settings,
-    sinks: Mapping[str, Any],
+    sinks: Mapping[str, Sink],
     *,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, Plain] | None = None,
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
-    services: Mapping[str, Any] | None = None,
+    services: Mapping[str, Mapping[str, Plain]] | None = None,
     attached: bool = False,
     main: bool = False,
 ) -> Run:
     """Open the journal and everything around it; the attempt record is its first line."""
     path, rank = identity.dir, identity.rank
     background, clock = Background("background"), RunClock()
-    pages = open_pages(identity, chosen, background)
-    again = pages.segment.attempt > 1 and not attached
+    journal = open_journal(identity, chosen, background)
+    again = journal.segment.attempt > 1 and not attached
     saved = rule_state.load(path, rank) if again else {}
-    identity = msgspec.structs.replace(identity, attempt=pages.segment.attempt)
+    identity = msgspec.structs.replace(identity, attempt=journal.segment.attempt)
     first = next_step(path, rank, saved) if again else 0
-    made = build_run(identity, chosen, pages, background, clock, config=config, stages=stages, rules=rules, first=first)
+    made = build_run(
+        identity, chosen, journal, background, clock, config=config, stages=stages, rules=rules, first=first
+    )
     made.recall(saved)
-    made.write(records.Attempt, **attempt_fields(identity, clock, pages.durability, attached=attached))
-    background.add(made.tasks.tend)
-    start_delivery(made, pages, background, chosen, sinks, services or {}, compact=main)
+    made.write(records.Attempt, **attempt_fields(identity, clock, journal.durability, attached=attached))
+    background.add(made.tasks.run_due)
+    start_delivery(made, journal, background, chosen, sinks, services or {}, compact=main)
     background.start()
     exit_hooks.finish_at_exit(made)
     return made
 
 
-def open_pages(identity: Identity, chosen: Settings, background: Background) -> writer.Journal:
+def open_journal(identity: Identity, chosen: Settings, background: Background) -> writer.Journal:
     """The journal of this rank's next attempt."""
     path = identity.dir
     segment, fd = file_systems.patiently(path, lambda: writer.open_attempt(path, identity.rank))
@@ -71,11 +75,11 @@ def open_pages(identity: Identity, chosen: Settings, background: Background) -> 
 def build_run(
     identity: Identity,
     chosen: Settings,
-    pages: JournalLike,
+    journal: JournalLike,
     background: Background,
     clock: RunClock,
     *,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, Plain] | None = None,
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
     first: int = 0,
@@ -85,26 +89,26 @@ def build_run(
     from chiplog.runtime.devices.watcher import DeviceWatcher
 
     path = identity.dir
-    return Run(
+    parts = Components(
         identity,
-        pages,
+        journal,
         clock=clock,
-        config=identity.config if config is None else config,
         background=background,
         stages=stages,
         rules=rules,
         machine=Machine(PendingValues(), DeviceWatcher(), partial(meter.meter, quiet=quiet), step_times),
-        reread=lambda: stored_run(path),
-        remember=lambda state: rule_state.save(path, identity.rank, state),
+        read=lambda: stored_run(path),
+        save_state=lambda state: rule_state.save(path, identity.rank, state),
         strict=chosen.strict,
         first=first,
     )
+    return Run(parts, identity.config if config is None else config)
 
 
 def attempt_fields(
     identity: Identity, clock: RunClock, durability: str = "", *, attached: bool = False
-) -> dict[str, Any]:
-    """What the attempt record says."""
+) -> dict[str, Plain]:
+    """The fields of the attempt record."""
     pid = os.getpid()
     return {
         "attempt": identity.attempt, "launch": identity.launch, "rank": identity.rank, "world": identity.world,
@@ -115,33 +119,33 @@ def attempt_fields(
 
 def start_delivery(
     made: Run,
-    pages: writer.Journal,
+    journal: writer.Journal,
     background: Background,
     chosen: Settings,
-    sinks: Mapping[str, Any],
-    services: Mapping[str, Any],
+    sinks: Mapping[str, Sink],
+    services: Mapping[str, Mapping[str, Plain]],
     *,
     compact: bool,
 ) -> None:
-    """Let everything around a journal that is open begin."""
+    """Start the sinks and the upkeep of an open journal."""
     if sinks:
         from chiplog.sinks.delivery.couriers import deliver
 
         threads = services if chosen.relay == "thread" else {}
-        made.post = deliver(pages.run, pages.segment, sinks, threads)
-    background.add(pages.tend)
+        made.post = deliver(journal.run, journal.segment, sinks, threads)
+    background.add(journal.tend)
     if chosen.compact and compact:
-        made.at_finish(lambda: _compact(pages.run) if pages.settled else None)
+        made.at_finish(lambda: _compact(journal.run) if journal.settled else None)
     if chosen.on_signal == "flush":
         exit_hooks.flush_on_signal(made)
 
 
-def next_step(path: Path, rank: int, saved: Mapping[str, Any] | None = None) -> int:
-    """Where the count of steps goes on that nobody gives: behind the highest of the attempts before."""
-    known = (saved or {}).get("highest", -1)
-    known = int(known) if isinstance(known, (int, float)) and known - known == 0 else -1
-    ends = file_systems.patiently(path, lambda: state.highest_step(path, rank))
-    return max(known, -1 if ends is None else ends) + 1
+def next_step(path: Path, rank: int, saved: Mapping[str, Plain] | None = None) -> int:
+    """The first step of a new attempt that counts its steps: the one after the highest so far."""
+    highest = (saved or {}).get("highest", -1)
+    highest = int(highest) if isinstance(highest, (int, float)) and highest - highest == 0 else -1
+    written = file_systems.patiently(path, lambda: state.highest_step(path, rank))
+    return max(highest, -1 if written is None else written) + 1
 
 
 def step_times() -> StepTimer:
@@ -151,8 +155,8 @@ def step_times() -> StepTimer:
 
 
 def open_sinks(
-    chosen: Settings, objects: list[tuple[str | None, Any]], identity: Identity, environ: Mapping[str, str]
-) -> tuple[dict[str, Sink], dict[str, dict[str, Any]]]:
+    chosen: Settings, objects: Sequence[tuple[str | None, object]], identity: Identity, environ: Mapping[str, str]
+) -> tuple[dict[str, Sink], dict[str, dict[str, Plain]]]:
     """The sinks that run here, and the services for the relay with their options."""
     named = {name: options for name, options in chosen.sinks.items() if name != "none"}
     if not named and not objects:
@@ -171,10 +175,12 @@ def open_sinks(
 
 
 def start_relay(
-    made: Run, services: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str], *, here: bool = False
+    made: Run, services: Mapping[str, Mapping[str, Plain]], environ: Mapping[str, str], *, here: bool = False
 ) -> None:
-    """Start the process that brings the journal to the services, and let it have a part in the run's delivery; where
-    they are on threads `here`, only for what those leave."""
+    """Start the process that delivers the journal to services, as part of the run's delivery.
+
+    If the services run on threads `here`, the process delivers only what those leave behind.
+    """
     from chiplog.sinks.delivery.relay import Relay, followed
 
     identity = made.identity
@@ -188,7 +194,7 @@ def start_relay(
 
 
 def open_probes(chosen: Settings, local: int, environ: Mapping[str, str]) -> list[Probe]:
-    """The probes by name: one process of a machine is enough to ask it."""
+    """The probes by name; one process per machine samples them."""
     named = {name: options for name, options in chosen.probes.items() if name != "none"}
     if not named or local or environ.get("LOCAL_RANK", environ.get("SLURM_LOCALID", "0")) != "0":
         return []
@@ -197,27 +203,31 @@ def open_probes(chosen: Settings, local: int, environ: Mapping[str, str]) -> lis
     return [registry.open_named(name, options, environ) for name, options in named.items()]
 
 
-def start_probe(made: Run, probe: Probe, reduce: Reduce | None = None) -> None:
+def _start_probe(made: Run, probe: Probe, reduce: Reduce | None) -> None:
     from chiplog.probes.sampler import Sampler
 
-    def take(name: str, data: Mapping[str, Any]) -> None:
+    def record(name: str, data: Mapping[str, Plain]) -> None:
         made.event(name, **data)
         if reduce is not None and name == "gpu":
             reduce.update_device(data)
 
-    sampler = Sampler(probe, take)
+    sampler = Sampler(probe, record)
     made.before_finish(sampler.stop)
     sampler.start()
 
 
-def join_ranks(made: Run, reduce: Reduce) -> None:
-    made.across = reduce
-    made.before_finish(reduce.close)
-    reduce.start(made)
+def join_ranks(made: Run, reduce: Reduce | None, probes: Sequence[Probe]) -> None:
+    """Start the statistics across ranks, if there are any, and the probes, whose device samples are part of them."""
+    if reduce is not None:
+        made.across = reduce
+        made.before_finish(reduce.close)
+        reduce.start(made)
+    for probe in probes:
+        _start_probe(made, probe, reduce)
 
 
 def start_capture(made: Run) -> None:
-    """Keep what is printed, from here on; but for the lines of the console sink, which are rows of the journal."""
+    """Record what is printed from now on, except the lines of the console sink, which repeat the journal."""
     from chiplog.runtime.process.capture import Capture
 
     capture = Capture(made.write, made.now)

@@ -1,4 +1,4 @@
-"""What people see in a terminal: whether it has colour and how wide it is, text that fits, and numbers in words."""
+"""Output in a terminal: its colours and width, text that fits, and numbers in short form."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Screen(NamedTuple):
 
 
 def screen(stream: TextIO, environ: Mapping[str, str]) -> Screen:
-    """The screen behind a stream; 100 columns where neither it nor COLUMNS says how many, and never fewer than 40."""
+    """The screen behind a stream; 100 columns if neither it nor COLUMNS has a width, and never fewer than 40."""
     width, height = terminal_size(stream, environ, (100, 30))
     encoding = (getattr(stream, "encoding", None) or "ascii").lower()
     return Screen(max(40, width), max(10, height), has_colour(stream, environ), not encoding.startswith("utf"))
 
 
 def is_terminal(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
-    """Whether a stream is a terminal that obeys escapes."""
+    """Whether a stream is a terminal that supports escape sequences."""
     try:
         return stream is not None and stream.isatty() and environ.get("TERM") != "dumb"
-    except (AttributeError, ValueError, OSError):  # any object may stand for stdout, a closed one too
+    except (AttributeError, ValueError, OSError):  # stdout may be any object, even a closed file
         return False
 
 
@@ -57,12 +57,12 @@ def terminal_size(
     stream: TextIO | None, environ: Mapping[str, str], default: tuple[int, int] = (80, 24)
 ) -> tuple[int, int]:
     """Columns and lines: those of COLUMNS and LINES, else the terminal's, else the default."""
-    said = (environ.get("COLUMNS", ""), environ.get("LINES", ""))
-    width, height = (int(one) if one.isdecimal() else 0 for one in said)
+    sizes = (environ.get("COLUMNS", ""), environ.get("LINES", ""))
+    width, height = (int(size) if size.isdecimal() else 0 for size in sizes)
     if stream is not None and not (width and height):
         try:
-            found = os.get_terminal_size(stream.fileno())
-            width, height = width or found.columns, height or found.lines
+            terminal = os.get_terminal_size(stream.fileno())
+            width, height = width or terminal.columns, height or terminal.lines
         except (AttributeError, ValueError, OSError):
             pass
     return width or default[0], height or default[1]
@@ -72,24 +72,24 @@ def terminal_size(
 
 
 def paint(text: str, style: str, colour: bool = True) -> str:
-    """A text in a style, where there is colour."""
+    """Text in a style, if there is colour."""
     return f"\x1b[{style}m{text}\x1b[0m" if colour and style and text else text
 
 
 def unpainted(text: str) -> str:
-    """A text without its styles."""
+    """Text without its styles."""
     return _STYLE.compiled.sub("", text) if "\x1b" in text else text
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The width of text in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(map(_columns, text))
 
 
 def cut(text: str, width: int, mark: str = "…") -> str:
-    """A text in at most `width` columns; the mark stands for the end of a longer one."""
+    """Text cut to `width` columns; the mark replaces the rest."""
     if columns(text) <= width:
         return text
     used, kept = 0, 0
@@ -102,19 +102,19 @@ def cut(text: str, width: int, mark: str = "…") -> str:
 
 
 def pad(text: str, width: int) -> str:
-    """A text filled up with spaces to so many columns."""
+    """Text padded with spaces to `width` columns."""
     return text + " " * (width - columns(text))
 
 
 def fit(line: str, width: int) -> str:
-    """A line of exactly so many columns; it stays painted where it is not cut."""
+    """A line of exactly `width` columns; it keeps its styles unless it is cut."""
     bare = unpainted(line)
     size = columns(bare)
     return line + " " * (width - size) if size <= width else pad(cut(bare, width), width)
 
 
 def wrap(text: str, room: int | None) -> list[str]:
-    """A text in lines of at most `room` columns, broken at spaces where there are any."""
+    """Text in lines of at most `room` columns, broken at spaces if there are any."""
     lines = []
     while room is not None and columns(text) > room:
         piece = cut(text, room + 1)[:-1]
@@ -131,7 +131,7 @@ def _columns(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
 
-# -- numbers in words --------------------------------------------------------------------------------------------------
+# -- numbers in short form ---------------------------------------------------------------------------------------------
 
 
 def number(value: object) -> str:
@@ -153,7 +153,7 @@ def number(value: object) -> str:
 
 
 def count(value: int | float) -> str:
-    """An integer with its thousands apart; another number as it is."""
+    """An integer with thousands separators; another number as it is."""
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
@@ -210,11 +210,11 @@ def date(nanoseconds: int) -> str:
         return str(nanoseconds)
 
 
-# -- numbers of a steady width, for columns that stay where they are; a text is shortened ------------------------------
+# -- numbers of a constant width, for columns that do not move; text is shortened ------------------------------
 
 
 def decimals(value: float | str) -> str:
-    """Four decimals where they say something, otherwise an exponent: `2.3456`, `1.2e-07`."""
+    """Four decimals if they are significant, otherwise an exponent: `2.3456`, `1.2e-07`."""
     if isinstance(value, str):
         return compact(value)
     size = abs(value)

@@ -1,11 +1,12 @@
-"""Which run this is: known from `init` on, handed to sinks, written to `run.json`."""
+"""The identity of a run: fixed in `init`, passed to sinks, written to `run.json`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
+
+from chiplog.core.records import Plain
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -18,11 +19,11 @@ class Identity(msgspec.Struct, frozen=True):
     rank: int = 0
     world: int = 1
     attempt: int = 0
-    config: dict[str, Any] = {}
-    cwd: str = ""  # where it was started
-    script: str = ""  # what was started; empty in a notebook or a shell
+    config: dict[str, Plain] = {}
+    cwd: str = ""  # the working directory at the start
+    script: str = ""  # the script; empty in a notebook or a shell
 
     @property
     def files(self) -> Path:
-        """Where plots, tables, reports and other files of the run go."""
+        """The directory for plots, tables, reports and other files of the run."""
         return self.dir / "files"

@@ -42,8 +42,7 @@ def first_reason(run: object, sink: str, reason: str) -> bool:
 
 
 def first_missing(run: object, sink: str) -> bool:
-    """Whether nobody else reports what a sink of a run, by its directory, lacks at the end; from now on somebody
-    does."""
+    """True the first time a sink of a run (its directory) is reported as incomplete at the end."""
     return first(f"missing {run} {sink}")
 
 

@@ -1,48 +1,47 @@
-"""The seams: what can be plugged into a run, each by one or two methods and no base class."""
+"""The extension points: what can be plugged into a run, each with one or two methods and no base class."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from chiplog.core.records import AnyRecord, Record, Row
+from chiplog.core.records import AnyRecord, Number, Plain, Record, Row
 
 
 class Stage(Protocol):
-    """From row to row, on the caller's thread, before the row is written; must be quick."""
+    """Maps a row to a row, on the caller's thread, before the row is written; must be fast."""
 
     def __call__(self, row: Row, step: int | float) -> Row: ...
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a rule saw; becomes an alert."""
+    """What a rule has found; becomes an alert."""
 
     title: str
     level: str = "warn"
     text: str = ""
-    evidence: Mapping[str, Any] = {}
-    rule: str = ""  # who found it; the rule's own name where it does not say
-    beside: tuple[Finding, ...] = ()  # what else there was in the same row; an alert each
+    evidence: Mapping[str, object] = {}
+    rule: str = ""  # defaults to the name of the rule
+    beside: tuple[Finding, ...] = ()  # further findings in the same row; each becomes an alert
 
 
 class Rule(Protocol):
-    """Looks at a finished row, on the caller's thread; may find something worth an alert. The numbers of an event are
-    a row too.
+    """Checks a written row, on the caller's thread, and may return a finding. The numbers of an event are a row too.
 
-    A rule may have more: `events`, names whose data `event(data, step)` gets whole; `tick()`, asked in the background
-    also when no row comes; `state()` and `restore(state)`, plain data that the next attempt begins with.
+    Optionally, a rule has `events`, the names of events that are passed whole to `event(data, step)`; `tick()`, called
+    in the background even if there are no rows; `state()` and `restore(state)`, plain data for the next attempt.
     """
 
     def __call__(self, row: Row, step: int | float) -> Finding | None: ...
 
 
 class StepMeter(Protocol):
-    """Turns the time of a step, and what is known about it, into a row."""
+    """Turns the duration of a step, and its counts, into a row."""
 
     def plan(self, *, total: int | None, done: int) -> None:
-        """How many steps there will be, and how many there were before."""
+        """Set how many steps there will be, and how many there were before."""
         ...
 
     def measure(
@@ -54,29 +53,29 @@ class StepMeter(Protocol):
         tokens: int | None = None,
         samples: int | None = None,
     ) -> Row | None:
-        """The row of a step; None when it is one of those between two rows."""
+        """The row of a step; None for a step without a row."""
         ...
 
     def rest(self) -> Row | None:
-        """The row of the steps since the last one, if there are any."""
+        """The row of the steps since the last row, if there are any."""
         ...
 
-    def state(self) -> dict[str, Any]: ...
+    def state(self) -> dict[str, Plain]: ...
 
-    def restore(self, state: Mapping[str, Any]) -> None: ...
+    def restore(self, state: Mapping[str, Plain]) -> None: ...
 
 
 class Probe(Protocol):
-    """A source that is sampled on a thread of its own, every `interval` seconds.
+    """A source that is sampled on its own thread, every `interval` seconds.
 
-    One that also has `first()` says at the start, once, pairs of an event's name and data; `close()` ends it.
+    Optionally, `first()` returns pairs of an event's name and data once, at the start, and `close()` ends the probe.
     """
 
     name: str
     interval: float
 
-    def sample(self) -> Iterable[Mapping[str, Any]]:
-        """The data of one event each, under the probe's name."""
+    def sample(self) -> Iterable[Mapping[str, Plain]]:
+        """The data of one event each; events have the probe's name."""
         ...
 
 
@@ -84,9 +83,9 @@ class Probe(Protocol):
 class Sink(Protocol):
     """A destination: reads the run's records in order and ignores the kinds it does not know.
 
-    An empty batch means that nothing new has come for a moment. A sink that raises is called again with the same batch.
-    A sink that also has `state()` and `restore(state)` is brought back to where it was before such a retry, and after a
-    crash, so that nothing is written twice.
+    An empty batch means that there has been nothing new for a moment. A sink that raises is called again with the same
+    batch. A sink that also has `state()` and `restore(state)` is restored to its last state before such a retry, and
+    after a crash, so that nothing is written twice.
     """
 
     def write(self, batch: Sequence[AnyRecord]) -> None: ...
@@ -99,7 +98,7 @@ class JournalLike(Protocol):
 
     @property
     def keeps(self) -> bool:
-        """Whether what is written to it stays."""
+        """Whether records written to it are kept."""
         ...
 
     @property
@@ -113,12 +112,12 @@ class JournalLike(Protocol):
 
     @property
     def at_disk(self) -> bool:
-        """Whether the background thread is at the disk, which may not answer."""
+        """Whether the background thread is writing to the disk, which may hang."""
         ...
 
     @property
     def mine(self) -> bool:
-        """Whether this very thread is writing what waits: a signal came in between."""
+        """Whether this thread is the one that is writing, interrupted by a signal."""
         ...
 
     def append(self, record: Record) -> None: ...
@@ -131,26 +130,26 @@ class JournalLike(Protocol):
 
 
 class DeviceValues(Protocol):
-    """What a run needs of the values that are still on a device."""
+    """The values of a run that are still on a device."""
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Whether reading this value now would wait for a device."""
         ...
 
-    def add(self, step: int | float, later: Mapping[str, Any]) -> None: ...
+    def add(self, step: Number, later: Mapping[str, object]) -> None: ...
 
-    def ready(self) -> list[tuple[int | float, dict[str, Any]]]:
-        """The rows whose values (numbers and media) have arrived since the last call, in the order they were logged."""
+    def ready(self) -> list[tuple[Number, dict[str, object]]]:
+        """The rows whose values (numbers and media) have arrived since the last call, in the order of logging."""
         ...
 
     def __len__(self) -> int: ...
 
 
 class StepTimer(Protocol):
-    """What adds up the spans of a step."""
+    """Adds up the spans of each step."""
 
-    def feed(self, batch: Mapping[str, Any]) -> Iterable[tuple[int | float, Row]]:
-        """Take the fields of a `Spans` record; give (step, row) for every step that is over."""
+    def feed(self, batch: Mapping[str, Plain]) -> Iterable[tuple[int | float, Row]]:
+        """Add the fields of a `Spans` record; return (step, row) for every step that is complete."""
         ...
 
     def rest(self) -> Iterable[tuple[int | float, Row]]: ...

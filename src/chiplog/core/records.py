@@ -1,7 +1,7 @@
 """The vocabulary: every fact about a run is one of these records.
 
 A record is one line of the journal. There are few kinds; a new family of metrics is an `Event` or a `Matrix` with a
-name, not a new kind. `points` is the one place that says which numbers of a record are points of which series.
+name, not a new kind. Only `points` decides which numbers of a record are points of which series.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import msgspec
 
 Number: TypeAlias = int | float
 Row: TypeAlias = dict[str, Number]
-Plain: TypeAlias = Any  # what JSON can say
+Plain: TypeAlias = Any  # what JSON can represent
 
 NONFINITE = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 LEVELS = ("info", "warn", "error")
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, tag_field="log", omit_defaults=True):
-    """What all records have: `seq` orders the records of an attempt, `time` is wall-clock nanoseconds."""
+    """The fields of every record: `seq` orders the records of an attempt, `time` is wall-clock nanoseconds."""
 
     seq: int
     time: int
 
 
 class Attempt(Record, frozen=True, gc=False, tag="attempt"):
-    """The first record of every start: who writes, since when, by which clock."""
+    """The first record of every attempt: which process writes, since when, and by which clock."""
 
     attempt: int
     launch: str
@@ -40,16 +40,16 @@ class Attempt(Record, frozen=True, gc=False, tag="attempt"):
     durability: str
     version: str
     boot: str = ""
-    born: int = 0  # start of the process in clock ticks since boot: tells a reused pid
-    attached: bool = False  # a worker that joined a run which another process had begun
+    born: int = 0  # start of the process in clock ticks since boot, which identifies a reused pid
+    attached: bool = False  # a worker that joined a run of another process
     format: int = 1
 
 
 class Step(Record, frozen=True, gc=False, tag="step"):
     step: int | float
     metrics: dict[str, int | float | bool | str]
-    auto: bool = False  # the step was counted by us, not given
-    across: bool = False  # statistics across ranks, which nobody logged
+    auto: bool = False  # chiplog counted the step, the caller did not pass it
+    across: bool = False  # statistics across ranks, which no caller logged
 
 
 class Eval(Record, frozen=True, gc=False, tag="eval"):
@@ -107,7 +107,7 @@ class File(Record, frozen=True, gc=False, tag="file"):
 
 
 class Spans(Record, frozen=True, gc=False, tag="spans"):
-    """A batch of finished spans, one list a column; `names` and `threads` (the timelines) are looked up by index."""
+    """A batch of finished spans, one list per column; `name` and `thread` are indices into `names` and `threads`."""
 
     names: list[str]
     threads: list[str]
@@ -119,19 +119,19 @@ class Spans(Record, frozen=True, gc=False, tag="spans"):
     duration: list[int]
     step: list[int | float | None]
     tags: dict[str, dict[str, Plain]] = {}  # by the span's id
-    failed: list[int] = []  # ids of spans left by an exception, or given up
-    errors: dict[str, str] = {}  # what it was, by the span's id
-    launched: list[int] = []  # ids of spans that gave work to a device, whose own spans follow
-    kinds: dict[str, str] = {}  # of timelines that are no threads: task, device or queue
+    failed: list[int] = []  # ids of spans that ended with an exception or were abandoned
+    errors: dict[str, str] = {}  # the error, by the span's id
+    launched: list[int] = []  # ids of spans with work on a device, which has spans of its own
+    kinds: dict[str, str] = {}  # of timelines other than threads: task, device or queue
 
 
 class Console(Record, frozen=True, gc=False, tag="console"):
-    """Lines that the process wrote to its standard streams, in their order."""
+    """Lines that the process wrote to its standard streams, in order."""
 
     lines: list[str]
-    times: list[int]  # wall-clock nanoseconds of the last word of each, by the clock of `time`
-    stderr: list[int] = []  # places of the lines that went there; the others went to stdout
-    open: list[int] = []  # places of lines that are not ended: the next one of their stream takes their place
+    times: list[int]  # wall-clock nanoseconds of the last write to each, on the clock of `time`
+    stderr: list[int] = []  # indices of the lines written to stderr; the others were written to stdout
+    open: list[int] = []  # indices of unfinished lines: the next line of their stream replaces them
 
 
 class Alert(Record, frozen=True, gc=False, tag="alert"):
@@ -144,14 +144,14 @@ class Alert(Record, frozen=True, gc=False, tag="alert"):
 
 
 class Clock(Record, frozen=True, gc=False, tag="clock"):
-    """The wall clock left the attempt's own clock by `jump` nanoseconds."""
+    """The wall clock jumped by `jump` nanoseconds against the attempt's own clock."""
 
     wall: int
     jump: int
 
 
 class Finish(Record, frozen=True, gc=False, tag="finish"):
-    """The last record of an attempt: finished, failed or interrupted, and how many records could not be kept."""
+    """The last record of an attempt: finished, failed or interrupted, and how many records are missing."""
 
     state: str
     reason: str = ""
@@ -159,7 +159,7 @@ class Finish(Record, frozen=True, gc=False, tag="finish"):
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """A record of a kind this version does not know, kept whole."""
+    """A record of a kind that this version does not know, complete."""
 
     kind: str
     seq: int
@@ -174,12 +174,12 @@ AnyRecord: TypeAlias = Known | Unknown
 KINDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind in Known.__args__}
 
 _encoder = msgspec.json.Encoder()
-encode_plain = _encoder.encode  # for records without NaN, infinities and null: writes those all as null
+encode_plain = _encoder.encode  # only for records without NaN, infinities and null: it writes all of them as null
 
 
 @cache
 def _decoder() -> msgspec.json.Decoder[Known]:
-    """Made when it is first used: a process that only writes needs none."""
+    """Created on first use: a process that only writes needs none."""
     return msgspec.json.Decoder(Known)
 
 
@@ -189,9 +189,9 @@ def kind_of(record: AnyRecord) -> str:
 
 
 def encode(record: Record) -> bytes:
-    """A record as one strict JSON object; raises for what JSON cannot say (see `values`)."""
+    """A record as one strict JSON object; raises for values that JSON cannot represent (see `values`)."""
     line = _encoder.encode(record)
-    if b"null" in line:  # msgspec writes NaN and infinities as null; our defaults are left out, never null
+    if b"null" in line:  # msgspec writes NaN and infinities as null; defaults are omitted, never null
         line = _encoder.encode(_strict(msgspec.to_builtins(record)))
     return line
 
@@ -199,7 +199,7 @@ def encode(record: Record) -> bytes:
 def decode(line: bytes) -> AnyRecord:
     """The record in a line of JSON; a kind or shape of a newer version becomes `Unknown`.
 
-    Raises `msgspec.DecodeError` or `ValueError` when the bytes are no record at all.
+    Raises `msgspec.DecodeError` or `ValueError` if the bytes are not a record at all.
     """
     try:
         record = _decoder().decode(line)
@@ -214,8 +214,8 @@ def points(record: AnyRecord) -> Iterable[tuple[str, Number]]:
     """The points of a record, as (series, value).
 
     A step's metrics are points under their own names, an eval's under `eval/`. The numbers of an event are points
-    under `name/key`; nested mappings and lists add their keys, an `id` or `split` beside the numbers goes into the
-    name, and a mapping in a list goes by its own `name` or `id`: `gpu/0/power`, `allocator/weights/device`.
+    under `name/key`; nested mappings and lists add their keys, an `id` or `split` beside the numbers becomes part of
+    the name, and a mapping in a list is named by its own `name` or `id`: `gpu/0/power`, `allocator/weights/device`.
     """
     if isinstance(record, Step):
         return record.metrics.items()  # type: ignore[return-value]
@@ -227,12 +227,12 @@ def points(record: AnyRecord) -> Iterable[tuple[str, Number]]:
 
 
 def in_group(group: str, name: str) -> str:
-    """`loss` in group `eval` is `eval/loss`; a name that is in the group already stays."""
+    """`loss` in group `eval` is `eval/loss`; a name that is already in the group stays as it is."""
     return name if name.startswith(f"{group}/") else f"{group}/{name}"
 
 
 def fields(record: AnyRecord) -> dict[str, Plain]:
-    """A record as plain data, tag first, non-finite numbers as strings: what `cat` and JSON files show."""
+    """A record as plain data, tag first, with non-finite numbers as strings, as in `cat` and JSON files."""
     if isinstance(record, Unknown):
         return {"log": record.kind, **record.fields}
     plain: dict[str, Plain] = _strict(msgspec.to_builtins(record))

@@ -1,14 +1,12 @@
-"""The door: a training process hands its facts to a `Run`, which appends them to the journal.
+"""The run: the object to which a training process passes its facts, and which appends them to the journal.
 
-After `init` nothing here raises into the training loop (unless `strict=True`), waits for a backend, or takes a lock
-on the way of `log`.
+After `init`, nothing here raises into the training loop (unless `strict=True`) or waits for a backend, and `log` is
+free of locks.
 """
 
 from __future__ import annotations
 
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,113 +14,61 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, TypeVar
 
-import msgspec
-
 from chiplog.core import records
 from chiplog.core.background import forks
-from chiplog.core.background.tasks import BackgroundTasks
-from chiplog.core.background.thread import Background, Task
-from chiplog.core.clock import RunClock
-from chiplog.core.engine.alerts import Alerts, Call
-from chiplog.core.engine.attachments import Attachments
-from chiplog.core.engine.device_hooks import Machine
-from chiplog.core.engine.events import Events
-from chiplog.core.engine.held_journal import HeldJournal, is_logged
+from chiplog.core.background.thread import Task
+from chiplog.core.engine.alerts import Listener
+from chiplog.core.engine.components import Components
 from chiplog.core.engine.observed_dict import ObservedDict, Summary
-from chiplog.core.engine.recorder import Recorder
-from chiplog.core.engine.rows import RowWriter
-from chiplog.core.engine.rules import CarriedState, Rules
-from chiplog.core.engine.shutdown import Delivery, Shutdown, SinkDelivery, ending
-from chiplog.core.engine.splitter import Splitter
-from chiplog.core.engine.step_count import StepCount
-from chiplog.core.engine.step_loop import OneStep, Steps, walk
-from chiplog.core.errors import UnknownSink
+from chiplog.core.engine.read_back import record_changes
+from chiplog.core.engine.recorder import R
+from chiplog.core.engine.shutdown import NO_SINKS, Delivery, SinkDelivery, ending
+from chiplog.core.engine.step_loop import OneStep, Steps
 from chiplog.core.identity import Identity
-from chiplog.core.protocols import Finding, JournalLike, Rule, Sink, Stage, StepMeter
-from chiplog.core.records import Record, Row, Step
-from chiplog.core.tracing.span import Idle, Span
+from chiplog.core.protocols import Finding, Rule, Sink, StepMeter
+from chiplog.core.records import Number, Plain, Record, Row, Step
+from chiplog.core.tracing.idle_span import Idle
+from chiplog.core.tracing.span import Span
 from chiplog.core.tracing.stopwatch import StopWatch
 from chiplog.core.tracing.tracer import Tracer
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS
-from chiplog.core.values.line_pieces import WIDEST, batches, pieces
+from chiplog.core.values.line_pieces import WIDEST, batches
 from chiplog.core.values.media import Media
-from chiplog.core.values.redact import redact
 
 T = TypeVar("T")
 
-current: Run | None = None  # what `chiplog.log` writes to
-previous: Run | None = None  # what it was, when the current one has finished
+current: Run | None = None  # the run that `chiplog.log` writes to
+previous: Run | None = None  # the run that was current and has finished
+_COPY = "this is a copy of the run in another process"
 
 
 class Run:
-    """One training run, as the process sees that writes it. Made by `chiplog.init`."""
+    """One training run, as seen by the process that writes it. Created by `chiplog.init`."""
 
-    _finished: Delivery | None = None
-
-    def __init__(
-        self,
-        identity: Identity,
-        journal: JournalLike | None,
-        *,
-        clock: RunClock,
-        config: Mapping[str, Any],
-        background: Background | None = None,
-        stages: Sequence[Stage] = (),
-        rules: Sequence[Rule] = (),
-        machine: Machine | None = None,
-        reread: Callable[[], Any] | None = None,
-        remember: Callable[[Mapping[str, Any]], None] | None = None,
-        strict: bool = False,
-        first: int = 0,
-    ) -> None:
-        machine = machine or Machine()
-        wake = None if background is None else background.wake
-        self.identity = identity
+    def __init__(self, parts: Components, config: Mapping[str, object]) -> None:
+        self.identity = parts.identity
         self.post: SinkDelivery | None = None
-        self.across: Any = None  # what makes statistics across ranks
-        self._recorder = recorder = Recorder(identity.id, journal, clock, strict=strict)
-        self._journal, self._background, self._reread, self._machine = journal, background, reread, machine
-        self._tracer = Tracer(machine.watcher, wake)
-        self._count = StepCount(recorder, self._tracer, first)
-        self._files = Attachments(identity, recorder)
-        self._alerts = Alerts(recorder)
-        self._rules = Rules(rules, self._alerts, recorder)
-        self._memory = CarriedState((*stages, *rules), first - 1)
-        self._rows = RowWriter(recorder, stages, self._rules, self._memory)
-        self._events = Events(recorder, self._rules)
-        self._splitter = Splitter(identity.id, recorder, self._events, self._files, machine.values, wake)
-        self._steps = Steps(self, machine.meters, recorder, self._count)
-        self.tasks = BackgroundTasks(
-            recorder,
-            self._rows,
-            self._count,
-            tracer=self._tracer,
-            splitter=self._splitter,
-            waiting=machine.values,
-            memory=self._memory,
-            remember=remember,
-        )
-        self._shutdown = Shutdown(
-            identity, recorder, tracer=self._tracer, files=self._files, tasks=self.tasks, background=background
-        )
-        self._finishing = threading.RLock()
-        self._set_summary: dict[str, Any] = {}
-        self.config: ObservedDict = ObservedDict(config, partial(_note, recorder, "config"))
-        if not recorder.keeps or recorder.held:
-            self._tracer.on = False
+        self.across: Any = None  # computes statistics across ranks
+        self.tasks = parts.tasks
+        self.config: ObservedDict = ObservedDict(config, partial(record_changes, parts.recorder, "config"))
+        self._parts = parts
+        self._recorder, self._tracer, self._count = parts.recorder, parts.tracer, parts.count  # for the hot path
+        self._rows, self._rules, self._splitter = parts.rows, parts.rules, parts.splitter
+        self._journal, self._background, self._shutdown = parts.journal, parts.background, parts.shutdown
+        self._steps = Steps(self, parts.meters, parts.recorder, parts.count)
         forks.watch(self)
 
-    # -- writing ---------------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------------------
 
-    def log(self, metrics: Mapping[str, Any], step: int | float | None = None) -> Row:
+    def log(self, metrics: Mapping[str, object], step: Number | None = None) -> Row:
         """Record a row of metrics and return it; values may be numbers of any library, nested mappings, or media.
 
-        Without a step each call is its own step, until one has been given; then it joins the newest.
+        Without a step, each call is its own step until a call passes one; from then on, it joins the newest step.
         """
         recorder = self._recorder
         try:
-            if type(step) is int and self._count.given:
+            if type(step) is int and self._count.explicit:
                 counted = False
                 self._tracer.step = step
             else:
@@ -132,110 +78,73 @@ class Run:
                 if self._rows.plain and len(row) <= WIDEST:
                     recorder.append(Step(next(recorder.seq), monotonic_ns() + recorder.offset, step, row, counted))
                     if self._rules.active:
-                        self._rules.look(row, step)
-                    return metrics  # the copy may still wait to be written, and is nobody else's
-            elif recorder.inert:  # nothing is asked of a value that nobody will keep
+                        self._rules.check(row, step)
+                    return metrics  # the copy may still wait to be written, and must not be shared
+            elif recorder.inert:  # do not touch values that are not kept
                 row = {name: value for name, value in metrics.items() if type(value) in NUMBERS}
             else:
-                row = self._splitter.sort(metrics, step)
+                row = self._splitter.split(metrics, step)
                 if not row:
                     return row
             return self._rows.write(row, step, counted)
         except Exception as error:
             return recorder.failed("log", error)
 
-    def eval(self, metrics: Mapping[str, Any], step: int | float | None = None) -> Row:
+    def eval(self, metrics: Mapping[str, object], step: Number | None = None) -> Row:
         """Record an evaluation; its numbers are the series `eval/…`."""
-        try:
+        with self._recorder.guard("eval"):
             step = self._count.join(step)
-            row = self._splitter.sort(
-                {records.in_group("eval", convert.name(name)): value for name, value in metrics.items()}, step
-            )
-            short: dict[str, Any] = {name.removeprefix("eval/"): value for name, value in row.items()}
-            for piece in pieces(short):
-                self.write(records.Eval, step=step, metrics=piece)
-            self._rules.look(row, step)
-            return short
-        except Exception as error:
-            return self._recorder.failed("eval", error)
+            named = {records.in_group("eval", convert.name(name)): value for name, value in metrics.items()}
+            return self._rows.write_eval(self._splitter.split(named, step), step)
+        return {}
 
-    def event(self, name: str, /, step: int | float | None = None, **data: Any) -> None:
+    def event(self, name: str, /, step: Number | None = None, **data: object) -> None:
         """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350_000)` is `gpu/0/power`."""
-        try:
-            step = self._count.join(step)
-            self._events.write(name, data, step)
-        except Exception as error:
-            self._recorder.failed("event", error)
+        with self._recorder.guard("event"):
+            self._parts.events.write(name, data, self._count.join(step))
 
-    def table(self, name: str, rows: Any, step: int | float | None = None) -> None:
+    def table(self, name: str, rows: object, step: Number | None = None) -> None:
         """Append rows (mappings, or a data frame) to a named table."""
-        try:
+        with self._recorder.guard("table"):
             step = self._count.join(step)
             for batch in batches(rows):
                 self.write(records.Table, name=convert.name(name), rows=batch, step=step)
-        except Exception as error:
-            self._recorder.failed("table", error)
 
     def alert(
-        self,
-        title: str,
-        level: str = "warn",
-        text: str = "",
-        step: int | float | None = None,
-        **evidence: Any,
+        self, title: str, level: str = "warn", text: str = "", step: Number | None = None, **evidence: object
     ) -> None:
-        """Record that something needs a person's eye, and call those who asked with `on_alert`."""
-        try:
-            if level not in records.LEVELS:
-                self._recorder.failed(
-                    "alert", ValueError(f"no alert level {level!r}; there are: {', '.join(records.LEVELS)}")
-                )
-                level = "warn"
-            self._alerts.ring(Finding(str(title), level, str(text), evidence), "", self._count.join(step))
-        except Exception as error:
-            self._recorder.failed("alert", error)
+        """Record something that needs attention, and call the functions registered with `on_alert`."""
+        with self._recorder.guard("alert"):
+            self._parts.alerts.write_by_hand(Finding(str(title), level, str(text), evidence), self._count.join(step))
 
-    def on_alert(self, call: Call) -> Call:
+    def on_alert(self, call: Listener) -> Listener:
         """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""
-        self._alerts.calls.append(call)
+        self._parts.alerts.listeners.append(call)
         return call
 
     def on_record(self, call: Callable[[Record], object]) -> None:
-        """Call a function with every record from now on, when it has been written, on the thread that wrote it."""
+        """Call a function with every record from now on, after it was written, on the thread that wrote it."""
         self._recorder.listen(call)
 
     def at_first_row(self, call: Callable[[], None]) -> None:
-        """Call a function when something has been logged, once."""
-        calls = [call]
+        """Call a function once, after something has been logged."""
+        self._recorder.at_first_row(call)
 
-        def first(record: Record) -> None:
-            if calls and is_logged(record):
-                self._recorder.forget(first)
-                calls.pop()()
-
-        self._recorder.listen(first)
-
-    def on_media(self, call: Callable[[str, Media, int | float], object]) -> None:
-        """Call a function with everything logged that is more than a number, once its arrays are on the host."""
-        self._splitter.watchers.append(call)
+    def on_media(self, call: Callable[[str, Media, Number], object]) -> None:
+        """Call a function with every logged value that is more than a number, once its arrays are on the host."""
+        self._splitter.listeners.append(call)
 
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
-        """Keep a copy of a file or folder with the run; copied in the background."""
-        try:
-            source = Path(path)
-            if not self.inert and not source.exists():
-                raise FileNotFoundError(f"there is no file {str(source)!r}")
-            called = convert.name(name or source.name or source.resolve().name)
-            self._files.copy(source, called, media, self._count.join(None))
-        except Exception as error:
-            self._recorder.failed("artifact", error)
+        """Keep a copy of a file or folder with the run; it is copied in the background."""
+        with self._recorder.guard("artifact"):
+            self._parts.files.copy(Path(path), name, media, self._count.join(None))
 
-    # -- time ------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
 
-    def span(self, name: str, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
-        """Time a stretch of work: `with run.span("forward"): ...`, as a decorator, or by hand with `begin()`, `end()`.
+    def span(self, name: str, tags: Mapping[str, object] | None = None, devices: object = None) -> Span | Idle:
+        """Time some work: `with run.span("forward"): ...`, as a decorator, or by hand with `begin()` and `end()`.
 
-        With `devices` it also lies on their timelines, until what is given to its `async_end` is done.
+        With `devices` it is also on their timelines, until the work passed to its `async_end` is done.
         """
         tracer = self._tracer
         if tracer.on:
@@ -255,21 +164,18 @@ class Run:
     ) -> None:
         """Switch spans on or off, or keep only those of every n-th step.
 
-        A device does one thing after another, and what had to wait is on its queue's timeline; spans of the names in
-        `concurrent` (or "all") may overlap there. Work that takes longer than `deadline` seconds is given up, marked.
-        With `metrics` the spans of every step are added up and logged as `perf/…` when two later ones have begun.
+        A device runs one thing at a time, and work that had to wait is on the timeline of its queue; spans of the names
+        in `concurrent` (or "all") may overlap there. Work that takes longer than `deadline` seconds is abandoned and
+        marked. With `metrics` the spans of each step are added up and logged as `perf/…` once two later steps have
+        started.
         """
-        try:
+        with self._recorder.guard("trace"):
             if metrics is not None:
-                self.tasks.time_steps(None if not metrics or self._machine.times is None else self._machine.times())
-            if isinstance(self._journal, HeldJournal):
-                self._journal.tracing = (bool(enabled), every)
-            self._tracer.set(bool(enabled) and not self.inert and not self.held, every, concurrent, deadline)
-        except Exception as error:
-            self._recorder.failed("trace", error)
+                self.tasks.time_steps(metrics)
+            self._parts.trace(bool(enabled), every, concurrent, deadline)
 
-    def stopwatch(self, name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
-        """Time a stretch of work as a value and a span, and log its seconds where a metric is named."""
+    def stopwatch(self, name: str, metric: str | None = None, *, tags: Mapping[str, object] | None = None) -> StopWatch:
+        """Time some work as a value and as a span, and log its seconds if a metric is named."""
         return StopWatch(name, metric, run=lambda: self, tags=tags)
 
     def steps(
@@ -281,60 +187,60 @@ class Run:
         total: int | None = None,
         start: int | None = None,
     ) -> Iterator[T]:
-        """Go through a loader, one step an item: each is timed, its wait for data too, and `log` joins it.
+        """Iterate over a loader, one step per item: each step and its wait for data are timed, and `log` joins it.
 
-        The steps begin with `start`, or go on where the run is.
+        The steps start at `start`, or continue where the run is.
         """
-        return walk(self, self._steps, items, tokens=tokens, samples=samples, total=total, start=start)
+        return self._steps.iterate(items, tokens=tokens, samples=samples, total=total, start=start)
 
     def step(self, tokens: int | None = None, samples: int | None = None) -> OneStep:
         """One step of a loop of your own: `with run.step(tokens=16384): ...`."""
         return OneStep(self._steps, tokens, samples)
 
     def start_step(self, step: int | None = None) -> int:
-        """Begin a step where no `with` fits; `end_step` ends it."""
+        """Start a step where a `with` block does not fit; `end_step` ends it."""
         return self._steps.start(step)
 
     def end_step(
         self,
-        metrics: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, object] | None = None,
         *,
         step: int | None = None,
         tokens: int | None = None,
         samples: int | None = None,
         waited: float | None = None,
     ) -> Row | None:
-        """End a step and log what is known of it; None for one between two rows (`meter(log_every=...)`)."""
+        """End a step and log its row; None for a step without a row (`meter(log_every=...)`)."""
         return self._steps.end(metrics, step, tokens, samples, waited)
 
     def meter(self, **options: Any) -> StepMeter:
-        """Say what is known of the steps, so that their rows have MFU, epoch and time left.
+        """Describe the steps, so that their rows have MFU, epoch and remaining time.
 
         >>> run.meter(model=model.config, total_steps=10_000, log_every=10)
 
-        The options are those of docs/throughput.md. What the meter has counted goes into a checkpoint: `state()`.
+        The options are listed in docs/throughput.md. Save the counts of the meter, `state()`, in a checkpoint.
         """
         return self._steps.meter(**options)
 
     @property
     def tracer(self) -> Tracer:
-        """What collects the spans: for front ends that look at them while the run lives."""
+        """Collects the spans; for front ends that read them during the run."""
         return self._tracer
 
     def keep_spans(self) -> None:
-        """Write the spans that have finished to the journal, now instead of within half a second."""
-        self.tasks.spans()
+        """Write finished spans to the journal now instead of within half a second."""
+        self.tasks.write_spans()
 
     def now(self) -> int:
         """The run's own clock: wall-clock nanoseconds that never jump."""
         return self._recorder.clock.now()
 
     def begin_step(self, step: int | None = None, *, counted: bool = False) -> int:
-        """Let what is logged without a step belong to this one, or to the next; `counted` is one that nobody gave."""
+        """Start a step, by default the next: rows logged without a step join it. `counted` if no user chose it."""
         return self._count.begin(step, counted=counted)
 
-    def log_step(self, row: Mapping[str, Any], step: int) -> Row:
-        """Record a row of a step that was begun before."""
+    def log_step(self, row: Mapping[str, object], step: int) -> Row:
+        """Record a row of a step that was started before."""
         return self.log(row, None if self._count.joins(step) else step)
 
     @property
@@ -342,7 +248,7 @@ class Run:
         """The step after the newest."""
         return self._count.next
 
-    # -- knowing ---------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
@@ -367,97 +273,53 @@ class Run:
 
     @property
     def held(self) -> bool:
-        """Whether it is not clear yet if this rank keeps something."""
+        """Whether it is not decided yet if this rank keeps the run."""
         return self._recorder.held
 
     @property
     def idle(self) -> bool:
-        """Whether what is logged goes nowhere at all, not even into statistics across ranks."""
+        """Whether logged rows are dropped, and are not even part of statistics across ranks."""
         return self._recorder.inert
 
     @property
     def summary(self) -> Summary:
-        """The last value of every series and what you set yourself; read from the journal when you look."""
-        return Summary(self._set_summary, self._read_summary, self._summary_changed)
+        """The last value of every series, and the values you set; read from the journal on first access."""
+        return self._parts.read_back.summary()
 
     def spans(self) -> Any:
         """The spans recorded so far."""
-        if self._reread is None:
-            return []
-        self._tracer.look()
-        self.tasks.spans()
-        if self._journal is not None:
-            self._journal.flush()
-        return self._reread().spans()
+        return self._parts.read_back.spans()
 
-    def health(self) -> dict[str, Any]:
-        """How recording goes: what waits, what was lost and why, and every sink's state."""
-        journal = self._journal
-        return {
-            "journal": {
-                "waiting": journal.waiting if journal else 0,
-                "dropped": journal.dropped if journal else 0,
-                "trouble": journal.trouble if journal else None,
-            },
-            "device": self.tasks.on_device,
-            "spans_dropped": self._tracer.dropped,
-            "sinks": self.post.health() if self.post else {},
-        }
+    def health(self) -> dict[str, Plain]:
+        """The state of recording: what waits, what was lost and why, and the state of every sink."""
+        return self._parts.health(self.post or NO_SINKS)
 
     def resume_token(self) -> str:
-        """What a checkpoint keeps to go on with this run: `init(resume=token)`."""
+        """The token to save in a checkpoint, with which `init(resume=token)` continues this run."""
         return f"{self.project}/{self.id}"
 
     def sink(self, name: str) -> Sink:
         """A sink by name."""
-        sinks = self.post.sinks if self.post else {}
-        if self.post and name in self.post.away:
-            raise UnknownSink(
-                f"the sink {name!r} runs in the relay process, where its native object cannot be reached; "
-                "init(relay='thread') has it here"
-            )
-        if name not in sinks:
-            raise UnknownSink(f"this run has no sink {name!r}; it has: {', '.join(sinks) or 'none'}")
-        return sinks[name]
+        return (self.post or NO_SINKS).sink(name)
 
-    # -- ending ----------------------------------------------------------------------------------------------------
+    # -- ending --------------------------------------------------------------------------------------------------------
 
     def flush(self, fsync: bool = False) -> bool:
-        """True when everything logged so far is out of this process, or with `fsync` on the disk."""
-        if self._recorder.inert or self._journal is None:
-            return True
-        try:
-            self.tasks.collected()
-            return self._journal.flush(fsync=fsync)
-        except Exception as error:
-            self._recorder.failed("flush", error)
-            return False
+        """True if everything logged so far has left this process, or with `fsync` is on the disk."""
+        return self.tasks.flush(fsync=fsync)
 
     def settle(self, timeout: float = 5.0, *sinks: str) -> bool:
-        """Wait until the sinks in this process, or some of them, have everything logged so far; true if they do."""
-        return self.flush() and (self.post is None or self.post.settle(timeout, *sinks))
+        """Wait until the sinks in this process, or the named ones, have everything logged so far; true if they do."""
+        return self.flush() and (self.post or NO_SINKS).settle(timeout, *sinks)
 
     def finish(self, timeout: float = 30, state: str = "finished", reason: str = "") -> Delivery:
-        """End the run: write what is left, let the sinks complete, and say what they did not, within `timeout`."""
-        with self._finishing:
-            if self._finished is not None:
-                return self._finished
-            if self._recorder.inert or self._journal is None:
-                self._finished = Delivery(True, {})
-                self._let_go()
-                return self._finished
-            self._finished = Delivery(False, {})  # a call from within is answered
-            try:
-                self._finished = self._shutdown.run(time.monotonic() + timeout, state, reason, lambda: self.post)
-            except Exception as error:
-                self._recorder.failed("finish", error)
-            except BaseException:  # a second ^C, say: nothing is waited for any more, but how it ended is written down
-                if not self._recorder.inert:
-                    self._shutdown.write_end(state, reason, 1.0)
-                raise
-            finally:
-                self._let_go()
-            return self._finished
+        """End the run within `timeout` seconds: write what is left, close the sinks, and report what they lack."""
+        global current, previous
+        try:
+            return self._shutdown.finish(timeout, state, reason, lambda: self.post)
+        finally:
+            if current is self:
+                current, previous = None, self
 
     def __enter__(self) -> Run:
         return self
@@ -467,12 +329,11 @@ class Run:
         self.finish(state=state, reason=reason)
 
     def at_exit(self) -> None:
-        """What the interpreter calls at its end for a run that was not finished."""
-        state, reason = ending(getattr(sys, "last_value", None))
-        self.finish(state=state, reason=reason)
+        """Finish the run when the interpreter exits."""
+        self.__exit__(None, getattr(sys, "last_value", None), None)
 
     def keep(self, task: Task) -> None:
-        """Have something done in the background, now and then, as long as the run lives."""
+        """Run a task periodically in the background until the run ends."""
         if self._background is not None:
             self._background.add(task)
 
@@ -484,102 +345,54 @@ class Run:
         """Call a function when the run has ended."""
         self._shutdown.after.append(call)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[Identity], Run], tuple[Identity]]:
         return inert, (self.identity,)
 
     def __repr__(self) -> str:
         return f"<chiplog run {self.project}/{self.id}>"
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- for the other layers ------------------------------------------------------------------------------------------
 
-    def write(self, kind: type[Record], /, **fields: Any) -> Record | None:
-        """Append a record of any kind and return it; for what has no method of its own."""
+    def write(self, kind: type[R], /, **fields: Plain) -> R | None:
+        """Append a record of any kind and return it; for records that have no method of their own."""
         return self._recorder.write(kind, **fields)
 
-    def take_apart(self, metrics: Mapping[str, Any]) -> tuple[Row, dict[str, Any]]:
-        """The numbers of a row that need not be waited for, and what else is in it."""
-        return self._splitter.apart(metrics)
+    def take_apart(self, metrics: Mapping[str, object]) -> tuple[Row, dict[str, object]]:
+        """The numbers of a row that can be read at once, and the rest."""
+        return self._splitter.preview(metrics)
 
-    def add_statistics(self, row: Row, step: int | float) -> None:
-        """Write what all ranks have reported for a step; no stage and no rule sees it."""
-        for piece in pieces(row):
-            self.write(Step, step=step, metrics=piece, auto=self._count.is_counted(step), across=True)
+    def add_statistics(self, row: Row, step: Number) -> None:
+        """Write the statistics across ranks of a step; no stage and no rule sees them."""
+        self._rows.write_statistics(row, step, counted=self._count.is_counted(step))
 
-    def found(self, finding: Finding, rule: str, step: int | float) -> None:
-        """Raise the alert of a rule that works in the background."""
-        try:
-            self._alerts.ring(finding, rule, step)
-        except Exception as error:
-            self._recorder.failed(f"rule {rule}", error)
+    def found(self, finding: Finding, rule: str, step: Number) -> None:
+        """Raise the alert of a rule that runs in the background."""
+        with self._recorder.guard(f"rule {rule}"):
+            self._parts.alerts.write(finding, rule, step)
 
-    def recall(self, saved: Mapping[str, Any]) -> None:
-        """Begin with what the stages and rules of the attempt before knew, if this one goes on behind it."""
-        self._memory.expect(saved)
-        self._rows.wait_for_state()
-
-    def _read_summary(self) -> Mapping[str, Any]:
-        if self._reread is None or self._journal is None:
-            return {}
-        self._journal.flush()
-        summary: Mapping[str, Any] = self._reread().summary
-        return summary
+    def recall(self, saved: Mapping[str, Plain]) -> None:
+        """Restore the state of stages and rules from the last attempt, if this one continues after it."""
+        self._parts.restore(saved)
 
     def settle_by(self, call: Callable[[], None]) -> None:
-        """Have it settled at the end, before the last record, whether this run keeps something."""
+        """Call a function at the end, before the last record, which decides whether this rank keeps the run."""
         self._shutdown.settle = call
 
     def take_over(self, attempt: int, rules: Sequence[Rule]) -> None:
-        """Keep from here on what was held, as this attempt, and judge it by rules."""
-        self.identity = msgspec.structs.replace(self.identity, attempt=attempt)
-        self._rules.replace(rules)
-        self._files.begin()
-        if isinstance(self._journal, HeldJournal):
-            self._tracer.set(*self._journal.tracing)
+        """Keep the held records and all later ones, as this attempt, and apply these rules."""
+        self.identity = self._parts.take_over(attempt, rules)
 
     def let_go(self, *, end: bool) -> None:
-        """Keep nothing, as another rank keeps the run; with `end` take no part in anything either."""
-        self._tracer.set(False)
-        self._files.forget()
-        if end:
-            self._stop("")
-
-    def _summary_changed(self, changed: Mapping[str, Any]) -> None:
-        plain = convert.plain(changed)
-        self._set_summary.update(plain)
-        _note(self._recorder, "summary", plain)
+        """Keep nothing, because another rank keeps the run; with `end`, leave the statistics across ranks too."""
+        self._parts.let_go(end=end)
 
     def forked(self) -> None:
-        """In a forked child: the run belongs to the parent."""
-        if self._journal is not None and not self._recorder.inert:
-            self._stop(f"this is a forked process; chiplog.attach({str(self.dir)!r}) opens a journal of its own")
-            self._journal.forget()
-        self._tracer.forget()
-        self._files.forget()
-        self._finishing = threading.RLock()
-        self._finished = self._finished or Delivery(True, {})
-
-    def _stop(self, reason: str) -> None:
-        """Keep nothing from here on, and say why when asked to."""
-        self._recorder.stop(reason)
-        self._tracer.set(False)
-
-    def _let_go(self) -> None:
-        global current, previous
-        if current is self:
-            current, previous = None, self
+        """In a forked child: stop, because the run belongs to the parent."""
+        self._parts.forked()
 
 
-def inert(
-    identity: Identity,
-    config: Mapping[str, Any] | None = None,
-    reason: str = "this is a copy of the run in another process",
-) -> Run:
-    """A run that keeps nothing: what a pickled run becomes elsewhere, and what `CHIPLOG_MODE=disabled` gives."""
-    run = Run(identity, None, clock=RunClock(), config=identity.config if config is None else config)
+def inert(identity: Identity, config: Mapping[str, object] | None = None, reason: str = _COPY) -> Run:
+    """A run that keeps nothing: a pickled run in another process, or a run with `CHIPLOG_MODE=disabled`."""
+    run = Run(Components(identity), identity.config if config is None else config)
     run._recorder.stop(f"{reason}; chiplog.attach({str(identity.dir)!r}) opens a journal of its own" if reason else "")
     return run
-
-
-def _note(recorder: Recorder, name: str, changed: Mapping[str, Any]) -> None:
-    """Record what was set in the config or the summary."""
-    recorder.write(records.Event, name=name, data=redact(convert.plain(changed)))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from chiplog.core.errors import BadSetting
+from chiplog.core.records import Plain
 
 _NAMED = ("sinks", "probes")  # names, each with options
 
@@ -30,8 +31,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resume: str | None = None  # None, "must", "never", or a token of `run.resume_token()`
     tags: tuple[str, ...] = ()
     # By name, with the options of each.
-    sinks: dict[str, dict[str, Any]] = msgspec.field(default_factory=lambda: {"console": {}})
-    probes: dict[str, dict[str, Any]] = {}  # by name, with the options of each
+    sinks: dict[str, dict[str, Plain]] = msgspec.field(default_factory=lambda: {"console": {}})
+    probes: dict[str, dict[str, Plain]] = {}  # by name, with the options of each
     ranks: str | tuple[int, ...] = "main"  # the ranks that keep a journal: "main", "all", "last", or a list
     reduce: bool | str | None = None  # statistics across ranks
     durability: Literal["process", "relaxed", "disk"] | None = None  # by default, chosen by file system
@@ -44,12 +45,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alerts: bool | Literal["all"] = True
     capture: bool = False  # record what the process prints, too
     compact: bool = True  # `finish` starts compaction of the journal in another process
-    config: dict[str, Any] = {}
+    config: dict[str, Plain] = {}
 
 
-def load(arguments: Mapping[str, Any], environ: Mapping[str, str], cwd: Path) -> Settings:
+def load(arguments: Mapping[str, object], environ: Mapping[str, str], cwd: Path) -> Settings:
     """Merge the sources; an error names the key, the value and the choices."""
-    merged: dict[str, Any] = {}
+    merged: dict[str, Plain] = {}
     for where, source in (
         *_files(cwd),
         ("the environment", _variables(environ)),
@@ -64,7 +65,7 @@ def load(arguments: Mapping[str, Any], environ: Mapping[str, str], cwd: Path) ->
     return Settings(**merged)
 
 
-def _convert(where: str, key: str, value: Any) -> Any:
+def _convert(where: str, key: str, value: object) -> Plain:
     types = {field.name: field for field in msgspec.structs.fields(Settings)}
     if key not in types:
         import difflib
@@ -85,7 +86,7 @@ def _convert(where: str, key: str, value: Any) -> Any:
         raise BadSetting(f"{where} sets {key} = {value!r}: {_choices(kind) or error}") from None
 
 
-def _ranks(where: str, value: Any) -> str | tuple[int, ...]:
+def _ranks(where: str, value: object) -> str | tuple[int, ...]:
     """A word, a rank, or several ranks separated by commas."""
     if value in ("main", "all", "last"):
         return str(value)
@@ -98,18 +99,18 @@ def _ranks(where: str, value: Any) -> str | tuple[int, ...]:
     return tuple(sorted({int(word) for word in words}))
 
 
-def _choices(kind: Any) -> str:
+def _choices(kind: object) -> str:
     """`must be one of …` for a Literal, even inside an optional."""
     options: list[str] = []
     for part in (kind, *getattr(kind, "__args__", ())):
         if getattr(part, "__origin__", None) is Literal:
-            options += [repr(option) for option in part.__args__]
+            options += [repr(option) for option in getattr(part, "__args__", ())]
     if kind is bool:
         options = ["true", "false"]
     return f"must be one of {', '.join(options)}" if options else ""
 
 
-def _variables(environ: Mapping[str, str]) -> dict[str, Any]:
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         key.removeprefix("CHIPLOG_").lower(): value
         for key, value in environ.items()
@@ -117,7 +118,7 @@ def _variables(environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _files(cwd: Path) -> list[tuple[str, Mapping[str, Any]]]:
+def _files(cwd: Path) -> list[tuple[str, Mapping[str, Plain]]]:
     for folder in (cwd, *cwd.parents):
         for filename in ("chiplog.toml", "pyproject.toml"):
             path = folder / filename

@@ -51,8 +51,8 @@ def test_listeners_hear_of_every_record_after_it_was_appended(capsys: pytest.Cap
     recorder.write(records.Event, name="b", data={})
     assert heard == [1, 2]
     assert capsys.readouterr().err.count("not today") == 1
-    recorder.forget(listen)
-    recorder.forget(fail)
+    recorder.stop_listening(listen)
+    recorder.stop_listening(fail)
     recorder.write(records.Event, name="c", data={})
     assert heard == [1, 2] and len(journal.records) == 3
     assert recorder.append == journal.append  # the short way again

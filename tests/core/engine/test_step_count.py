@@ -20,13 +20,13 @@ def steps() -> StepCount:
 def test_rows_without_steps_count_from_the_first(steps: StepCount) -> None:
     """And are marked as counted."""
     assert [steps.take(None) for _ in range(3)] == [(5, True), (6, True), (7, True)]
-    assert steps.next == 8 and steps.newest == 7 and not steps.given
+    assert steps.next == 8 and steps.newest == 7 and not steps.explicit
 
 
 def test_once_a_step_is_given_rows_without_one_join_the_newest(steps: StepCount) -> None:
     """Those that were counted before stay counted."""
     steps.take(None)
-    assert steps.take(100) == (100, False) and steps.given
+    assert steps.take(100) == (100, False) and steps.explicit
     assert steps.take(None) == (100, False)
     assert steps.is_counted(5) and not steps.is_counted(100)
     assert steps.take(5) == (5, False) and steps.take(None) == (5, True)

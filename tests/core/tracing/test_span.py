@@ -19,6 +19,7 @@ from chiplog.assembly import wiring
 from chiplog.core.clock import RunClock
 from chiplog.core.tracing import span as spans
 from chiplog.core.tracing import tracer
+from chiplog.core.tracing.idle_span import Idle, Idles
 from chiplog.core.tracing.tracer import Tracer
 from chiplog.store.spans.span import Span
 
@@ -302,7 +303,7 @@ def test_without_a_run_a_span_does_nothing(tmp_path: Path) -> None:
         pass
     assert run.spans().names == ["decorated", "seen"]
     public = {name for name in dir(spans.Span) if not name.startswith("_")}
-    assert {"begin", "end", "async_end", "tag", "id", "elapsed", "name", "error"} <= public & set(dir(spans.Idle))
+    assert {"begin", "end", "async_end", "tag", "id", "elapsed", "name", "error"} <= public & set(dir(Idle))
 
 
 def test_an_idle_span_is_a_context_like_any_other(run: chiplog.Run) -> None:
@@ -324,10 +325,10 @@ def test_an_idle_span_is_a_context_like_any_other(run: chiplog.Run) -> None:
 def test_names_without_end_are_not_kept(run: chiplog.Run) -> None:
     """Idle spans are made once for each name; a loop that invents names holds no memory."""
     run.trace(False)
-    for number in range(2 * spans.Idles.MOST):
+    for number in range(2 * Idles.MOST):
         with run.span(f"name {number}"):
             pass
-    assert len(run.tracer.idle) == spans.Idles.MOST
+    assert len(run.tracer.idle) == Idles.MOST
     assert run.span("name 5") is run.span("name 5")
 
 

@@ -29,17 +29,17 @@ class Later:
     def settle(self, timeout: float) -> None:
         pass
 
-    def look(self) -> None:
+    def poll(self) -> None:
         pass
 
-    def tend(self) -> None:
+    def expire(self) -> None:
         pass
 
     def done(self, name: str, at: float, error: str = "") -> None:
         """The oldest work of this name was done at this second."""
         work = next(one for one in self.works if one.span.name == name)
         self.works.remove(work)
-        work.span.tracer.land(work, int(at * 1e9), error)
+        work.tracer.land(work, int(at * 1e9), error)
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:

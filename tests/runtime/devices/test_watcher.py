@@ -368,7 +368,7 @@ def test_looking_never_waits() -> None:
             span.async_end(work)
     event.passed = True
     began = time.monotonic()
-    tracer.look()
+    tracer.poll()
     assert time.monotonic() - began < 10 and len(watch) >= 1
     stuck.set()
     wait_for(lambda: not len(watch))

@@ -1,4 +1,4 @@
-"""Forked children: whoever owns a thread or a file in the parent is told when it wakes up in a child."""
+"""Forks: objects that own a thread or a file in the parent are notified in the child."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _watching = False
 
 
 def watch(owner: Owner) -> None:
-    """Tell an object of every fork, for as long as it lives."""
+    """Call `forked` of an object after every fork, for as long as the object lives."""
     global _watching
     _owners.add(owner)
     if not _watching and hasattr(os, "register_at_fork"):
         _watching = True
-        os.register_at_fork(after_in_child=_tell)
+        os.register_at_fork(after_in_child=_notify)
 
 
-def _tell() -> None:
+def _notify() -> None:
     for owner in list(_owners):
         owner.forked()

@@ -1,4 +1,4 @@
-"""Processes that chiplog starts beside the training, and that live on without it."""
+"""Processes that chiplog starts beside the training, and that outlive it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO
 def start(
     *words: str, environ: Mapping[str, str], stdin: int = subprocess.DEVNULL, log: IO[bytes] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start `python -m words…` in a session of its own, so that Ctrl-C of the training is not meant for it."""
+    """Start `python -m words…` in its own session, so that a Ctrl-C of the training does not reach it."""
     output: int | IO[bytes] = subprocess.DEVNULL if log is None else log
     started = subprocess.Popen(
         [sys.executable, "-m", *words],
@@ -27,12 +27,12 @@ def start(
         env={**environ, "PYTHONPATH": _absolute(environ.get("PYTHONPATH", ""))},
     )
     try:
-        threading.Thread(target=started.wait, name="chiplog-child", daemon=True).start()  # so that no zombie stays
+        threading.Thread(target=started.wait, name="chiplog-child", daemon=True).start()  # reaps it
     except RuntimeError:
-        pass  # the interpreter ends, and so will the zombie
+        pass  # the interpreter is shutting down, and the zombie goes with it
     return started
 
 
 def _absolute(paths: str) -> str:
-    """The same places as seen from anywhere."""
+    """The same paths, made absolute."""
     return os.pathsep.join(str(Path(path).absolute()) for path in paths.split(os.pathsep) if path)

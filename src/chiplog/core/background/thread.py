@@ -9,7 +9,7 @@ from collections.abc import Callable
 from chiplog.core import messages
 from chiplog.core.background.wakeup import WakeUp
 
-Task = Callable[[], float]  # does a little work; returns in how many seconds it wants to be called again
+Task = Callable[[], float]  # does a little work and returns the seconds until it is due again
 
 
 class Background:
@@ -33,7 +33,7 @@ class Background:
         self._wakeup.set()
 
     def stop(self, timeout: float, last: Callable[[], object]) -> bool:
-        """Ask the thread to end with a last call; true when it has."""
+        """Stop the thread after a last call; true if it has ended in time."""
         self._last.append(last)
         self._stop = True
         self.wake()
@@ -41,12 +41,12 @@ class Background:
             self.end()
         else:
             self._thread.join(timeout)
-        if not self._thread.is_alive():  # it may have ended before this was asked
+        if not self._thread.is_alive():  # it may have ended before
             self.end()
         return not self._thread.is_alive()
 
     def end(self) -> None:
-        """Make the last call, unless the thread has come to it; for when it is held up."""
+        """Make the last call on this thread, unless the background thread has made it; for when that one is blocked."""
         try:
             last = self._last.pop()
         except IndexError:

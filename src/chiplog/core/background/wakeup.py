@@ -24,5 +24,5 @@ class WakeUp:
                 pass
 
     def wait(self, seconds: float) -> bool:
-        """Sleep; true if it was set before the time was over."""
+        """Sleep; true if it was set before the timeout."""
         return self._asleep.acquire(timeout=max(seconds, 0.0))

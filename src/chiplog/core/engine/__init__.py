@@ -1,1 +1,1 @@
-"""What a run is made of: its background thread, rules, attachments, steps and shutdown."""
+"""The components of a run: recorder, rows, steps, rules, alerts, attachments and shutdown."""

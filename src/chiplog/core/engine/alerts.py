@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+
+import msgspec
 
 from chiplog.core import records
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.protocols import Finding
+from chiplog.core.records import Number
 from chiplog.core.values import convert
 from chiplog.core.values.redact import hide, redact_text
 from chiplog.core.values.text import cut
 
-Call = Callable[[records.Alert], Any]
+Listener = Callable[[records.Alert], object]
 
 
 class Alerts:
-    """Turns findings into alert records and calls the listeners, on the thread that found it."""
+    """Turns findings into alert records and calls the listeners, on the thread that found them."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self.calls: list[Call] = []
+        self.listeners: list[Listener] = []
 
-    def ring(self, finding: Finding, rule: str, step: int | float) -> None:
+    def write_by_hand(self, finding: Finding, step: Number) -> None:
+        """Write the alert of a caller; an unknown level is reported and becomes a warning."""
+        if finding.level not in records.LEVELS:
+            choices = ", ".join(records.LEVELS)
+            self._recorder.failed("alert", ValueError(f"no alert level {finding.level!r}; there are: {choices}"))
+            finding = msgspec.structs.replace(finding, level="warn")
+        self.write(finding, "", step)
+
+    def write(self, finding: Finding, rule: str, step: Number) -> None:
         alert = self._recorder.write(
             records.Alert,
             title=redact_text(cut(finding.title, 1000)),
@@ -32,9 +42,7 @@ class Alerts:
             step=step,
             evidence=hide(convert.plain(finding.evidence)),
         )
-        if isinstance(alert, records.Alert):
-            for call in self.calls:
-                try:
+        if alert is not None:
+            for call in self.listeners:
+                with self._recorder.guard("on_alert"):
                     call(alert)
-                except Exception as error:
-                    self._recorder.failed("on_alert", error)

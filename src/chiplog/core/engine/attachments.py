@@ -1,4 +1,4 @@
-"""Files that are kept with a run: pictures and artifacts, written by a thread of their own and never by the caller."""
+"""Files that are kept with a run: images and artifacts, written by a thread and never by the caller."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from chiplog.core import messages, records
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.identity import Identity
+from chiplog.core.records import Number, Plain
+from chiplog.core.values import convert
 from chiplog.core.values.media import SUFFIXES, Image
 from chiplog.core.values.redact import redact_text
 from chiplog.core.values.text import cut
 
 
 class Attachments:
-    """Jobs that put a file into the run directory and then say so in a record. The thread begins with the first job."""
+    """Jobs that write a file to the run directory and then record it. The thread starts with the first job."""
 
     def __init__(self, identity: Identity, recorder: Recorder) -> None:
         self._run, self._recorder, self._held = identity.dir, recorder, recorder.held
@@ -28,8 +30,8 @@ class Attachments:
         self._thread: threading.Thread | None = None
         self._closing = False
 
-    def image(self, name: str, image: Image, step: int | float) -> None:
-        """Keep a picture that was logged, under its name; of several, those behind the first with their step."""
+    def image(self, name: str, image: Image, step: Number) -> None:
+        """Write a logged image under its name; later images of that name have their step in the file name."""
 
         def keep() -> None:
             for path in self._free("files/media", file_name(name, SUFFIXES[image.media]), step):
@@ -38,17 +40,20 @@ class Attachments:
                         file.write(image.data)
                     break
                 except FileExistsError:
-                    continue  # another writer of the run was quicker
-            self._say(
+                    continue  # another process took the path
+            self._record(
                 path, len(image.data), name=name, media=image.media, caption=redact_text(cut(image.caption)), step=step
             )
 
         self._add(name, keep)
 
-    def copy(self, source: Path, name: str, media: str, step: int | float) -> None:
-        """Keep a copy of a file or a folder, under its name; one that has the name already stays."""
+    def copy(self, source: Path, name: str | None, media: str, step: Number) -> None:
+        """Copy a file or folder under a name, by default its own; an earlier copy of that name stays."""
         import shutil  # by the caller: a child forked while our thread imports could never import the same module
 
+        if self._recorder.keeps and not source.exists():
+            raise FileNotFoundError(f"there is no file {str(source)!r}")
+        name = convert.name(name or source.name or source.resolve().name)
         is_folder = source.is_dir()
 
         def keep() -> None:
@@ -63,18 +68,18 @@ class Attachments:
                     break
                 except FileExistsError:
                     continue
-            self._say(path, target.stat().st_size, name=name, media=media, step=step)
+            self._record(path, target.stat().st_size, name=name, media=media, step=step)
 
         self._add(name, keep)
 
-    def begin(self) -> None:
-        """Do the jobs that were held back until it was clear that this run keeps something."""
+    def release(self) -> None:
+        """Run the jobs that were held until it was decided that this rank keeps the run."""
         self._held = False
         with self._work:
             self._start()
 
     def close(self, timeout: float) -> list[str]:
-        """Let the jobs be done, for so many seconds; the names of what is not kept by then."""
+        """Wait for the jobs to finish, up to `timeout` seconds; return the names of those that have not."""
         with self._work:
             self._closing = True
             self._work.notify_all()
@@ -83,7 +88,7 @@ class Attachments:
         return [name for name, _ in list(self._jobs)]
 
     def forget(self) -> None:
-        """In a forked child: the jobs are the parent's."""
+        """Drop the jobs: they belong to the parent of a fork, or to another rank."""
         self._jobs.clear()
         self._work = threading.Condition()
         self._thread = None
@@ -117,16 +122,16 @@ class Attachments:
             except Exception as error:
                 messages.say(f"{name!r} could not be kept with the run: {error}")
             with self._work:
-                if self._jobs:  # still there while it is worked on, so that `close` knows
+                if self._jobs:  # it stays in the queue while it runs, so that `close` sees it
                     self._jobs.popleft()
 
-    def _free(self, folder: str, name: str, step: int | float | None = None) -> Iterator[str]:
-        """Paths in the run's directory for a file of this name, until one is taken; their folders are there."""
+    def _free(self, folder: str, name: str, step: Number | None = None) -> Iterator[str]:
+        """Free paths in the run directory for a file of this name, in the order of preference; their folders exist."""
         base, dot, suffix = name.rpartition(".") if "." in name.rpartition("/")[2][1:] else (name, "", "")
         at = "" if step is None else f"-{_safe(f'{step:.15g}')}"
         for number in count(1):
-            more = "" if number == 1 else at if number == 2 and at else f"{at}-{number}"
-            path = f"{folder}/{base}{more}{dot}{suffix}"
+            mark = "" if number == 1 else at if number == 2 and at else f"{at}-{number}"
+            path = f"{folder}/{base}{mark}{dot}{suffix}"
             try:
                 make_dir((self._run / path).parent)
             except (FileExistsError, NotADirectoryError):  # a file has the name of the folder
@@ -134,25 +139,24 @@ class Attachments:
             if not (self._run / path).exists():
                 yield path
 
-    def _say(self, path: str, size: int, **fields: Any) -> None:
+    def _record(self, path: str, size: int, **fields: Plain) -> None:
         self._recorder.write(records.File, path=path, size=size, **fields)
 
 
 def make_dir(path: Path) -> None:
-    """Make a directory for the owner alone, and those above it that are missing."""
+    """Create a directory and its missing parents, accessible to the owner only."""
     if not path.is_dir():
         make_dir(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
 
 
 def is_private(path: Path) -> bool:
-    """Whether a path lies in the directory of a run, which is for its owner alone; elsewhere a person has named it, and
-    it follows the umask."""
+    """Whether a path is inside a run directory, which only its owner may access; other paths follow the umask."""
     return any(map(_is_run, Path(os.path.realpath(path)).parents))
 
 
 def make_place(path: Path) -> None:
-    """Make a directory, and those above it that are missing: in a run for the owner alone, elsewhere by the umask."""
+    """Create a directory and its missing parents: for the owner only inside a run, by the umask elsewhere."""
     if is_private(path):
         make_dir(path)
     else:
@@ -160,18 +164,18 @@ def make_place(path: Path) -> None:
 
 
 def file_mode(path: Path) -> int:
-    """What a file is to be created with."""
+    """The mode to create a file with."""
     return 0o600 if is_private(path) else 0o666
 
 
 def make_private(folder: Path) -> None:
-    """Take the rights of others from what somebody else has put into a folder of a run."""
+    """Remove the permissions of group and others from everything in a folder of a run."""
     for path in (folder, *folder.rglob("*")):
         try:
             if not path.is_symlink() and (mode := path.stat().st_mode) & 0o077:
                 path.chmod(mode & 0o700)
         except OSError:
-            continue  # gone, or somebody else's
+            continue  # gone, or owned by another user
 
 
 def _is_run(folder: Path) -> bool:
@@ -185,18 +189,18 @@ def _is_run(folder: Path) -> bool:
 
 
 def file_name(name: str, suffix: str) -> str:
-    """The path that a file is expected under by the name it was given: with its suffix, and the folders in the name."""
+    """The relative path of a file of this name: with the folders in the name, and with the suffix."""
     parts = [_safe(part) for part in name.split("/") if part.strip(".")]
     last = parts.pop() if parts else "file"
     end = _safe(suffix)
     return "/".join([*parts, last if last.lower().endswith(end.lower()) else f"{last}{end}"])
 
 
-def _create(path: Path) -> Any:
+def _create(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
 
 def _safe(text: str) -> str:
-    """A text as part of a file name: letters, digits, dot, dash and underscore, and never only dots."""
+    """Text as part of a file name: letters, digits, dot, dash and underscore, and never only dots."""
     safe = "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in text)[:100]
     return safe if safe.strip(".") else safe.replace(".", "-")

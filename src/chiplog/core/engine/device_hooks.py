@@ -1,4 +1,4 @@
-"""What a run is given of the machine it runs on; the core itself knows no device."""
+"""What a run uses of its machine; the core itself knows no device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chiplog.core.tracing.tracer import Watcher
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Nothing of it is needed: without, values on devices are read at once, and steps are not measured."""
+    """All optional: without them, values on devices are read at once, and steps are not measured."""
 
     values: DeviceValues | None = None  # values still on a device
     watcher: Watcher | None = None  # work still on a device

@@ -1,4 +1,4 @@
-"""The journal of a rank that may have to keep the run: held in memory until that is decided."""
+"""The journal of a rank that may have to keep the run: records stay in memory until that is decided."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import msgspec
 from chiplog.core.protocols import JournalLike
 from chiplog.core.records import Attempt, Eval, File, Histogram, Matrix, Record, Step, Table, Text
 
-# What somebody has logged; other records (spans, samples of probes, the clock) come by themselves.
+# Kinds that users log; others (spans, samples of probes, the clock) are recorded automatically.
 LOGGED = frozenset((Step, Eval, Table, Histogram, Matrix, Text, File))
 
-FEW = 1000  # records that are held of what nobody has logged
+FEW = 1000  # records that are held while nothing has been logged
 
 
 def is_logged(record: Record) -> bool:
-    """Whether somebody has logged this, and it is not a statistic across ranks."""
+    """Whether a user logged this record; statistics across ranks do not count."""
     return type(record) in LOGGED and not getattr(record, "across", False)
 
 
 class HeldJournal:
-    """Holds what is written until `open` gives it a journal or `release` lets it go.
+    """Holds records until `open` writes them to a journal or `release` drops them.
 
-    `first` is called, once, when something has been logged.
+    `first` is called once, when something has been logged.
     """
 
     def __init__(self, first: Callable[[], None]) -> None:
         self._first: Callable[[], None] | None = first
-        self._pages: JournalLike | None = None
+        self._journal: JournalLike | None = None
         self._held: list[Record] = []
         self._holding = threading.RLock()
-        self.keeps = True  # False when it has been let go
-        self.tracing: tuple[bool, int | None] = (True, None)  # whether spans are wanted, and of every how many steps
+        self.keeps = True  # False after `release`
+        self.tracing: tuple[bool, int | None] = (True, None)  # whether to keep spans, and of every how many steps
         self._lost = 0
         self._trouble: str | None = None
 
@@ -42,7 +42,7 @@ class HeldJournal:
 
     @property
     def undecided(self) -> bool:
-        return self.keeps and self._pages is None
+        return self.keeps and self._journal is None
 
     @property
     def logged(self) -> bool:
@@ -50,48 +50,48 @@ class HeldJournal:
         return self._first is None
 
     def append(self, record: Record) -> None:
-        if self._pages is not None:
-            self._pages.append(record)
+        if self._journal is not None:
+            self._journal.append(record)
         elif self.keeps:
             self._hold(record)
 
     def _hold(self, record: Record) -> None:
         with self._holding:
-            if self._pages is not None:
-                self._pages.append(record)
+            if self._journal is not None:
+                self._journal.append(record)
             elif self.keeps:
                 self._held.append(record)
-                if len(self._held) > FEW and not self.logged:  # what came by itself, perhaps for days
+                if len(self._held) > FEW and not self.logged:  # automatic records, perhaps for days
                     del self._held[1 : FEW // 2]
         if is_logged(record):
             self.notice()
 
     def notice(self) -> None:
-        """Something has been logged, a record or what will be one."""
+        """Note that something has been logged: a record, or what becomes one later."""
         with self._holding:
             first, self._first = self._first, None
         if first is not None:
             first()
 
-    def open(self, pages: JournalLike, attempt: int, durability: str) -> None:
-        """Write what is held to a journal, and from here on everything; the first record says which attempt it is."""
+    def open(self, journal: JournalLike, attempt: int, durability: str) -> None:
+        """Write the held records, and all later ones, to a journal; the first record gets the number of the attempt."""
         with self._holding:
             for record in self._held:
                 if type(record) is Attempt:
-                    pages.append(msgspec.structs.replace(record, attempt=attempt, durability=durability))
+                    journal.append(msgspec.structs.replace(record, attempt=attempt, durability=durability))
                 else:
-                    pages.append(record)
+                    journal.append(record)
             self._held = []
-            self._pages = pages
+            self._journal = journal
 
     def release(self) -> None:
-        """Keep nothing: another rank keeps the run."""
+        """Drop the held records: another rank keeps the run."""
         with self._holding:
-            self.keeps = self._pages is not None
+            self.keeps = self._journal is not None
             self._held = []
 
     def lose(self, why: str) -> None:
-        """What is held cannot be kept, and that is counted."""
+        """Drop the held records because they cannot be kept, and count them."""
         with self._holding:
             self._lost, self._trouble = sum(map(is_logged, self._held)), why
         self.release()
@@ -100,35 +100,35 @@ class HeldJournal:
 
     @property
     def dropped(self) -> int:
-        return self._lost + (self._pages.dropped if self._pages is not None else 0)
+        return self._lost + (self._journal.dropped if self._journal is not None else 0)
 
     @property
     def waiting(self) -> int:
-        return self._pages.waiting if self._pages is not None else len(self._held)
+        return self._journal.waiting if self._journal is not None else len(self._held)
 
     @property
     def trouble(self) -> str | None:
-        return self._pages.trouble if self._pages is not None else self._trouble
+        return self._journal.trouble if self._journal is not None else self._trouble
 
     @property
     def at_disk(self) -> bool:
-        return self._pages is not None and self._pages.at_disk
+        return self._journal is not None and self._journal.at_disk
 
     @property
     def mine(self) -> bool:
-        return self._pages is not None and self._pages.mine
+        return self._journal is not None and self._journal.mine
 
     def flush(self, *, fsync: bool = False, timeout: float = 30.0) -> bool:
-        return self._pages.flush(fsync=fsync, timeout=timeout) if self._pages is not None else not self._held
+        return self._journal.flush(fsync=fsync, timeout=timeout) if self._journal is not None else not self._held
 
     def close(self, last: Record | None = None, timeout: float = 5.0) -> None:
-        if self._pages is not None:
-            self._pages.close(last, timeout)
+        if self._journal is not None:
+            self._journal.close(last, timeout)
 
     def forget(self) -> None:
         self._holding = threading.RLock()
         self._held = []
-        if self._pages is not None:
-            self._pages.forget()
+        if self._journal is not None:
+            self._journal.forget()
         else:
             self.keeps = False

@@ -5,32 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-Changed = Callable[[Mapping[str, Any]], None]
+from chiplog.core.records import Plain
+
+Changed = Callable[[Mapping[str, object]], None]
 
 
 class ObservedDict(dict[str, Any]):
-    """Reads as a dict, also by attribute; every change is passed on. A copy or a pickle of it is a plain dict."""
+    """A dict that can also be read by attribute and reports every change. A copy or a pickle of it is a plain dict."""
 
-    def __init__(self, data: Mapping[str, Any], changed: Changed) -> None:
+    def __init__(self, data: Mapping[str, object], changed: Changed) -> None:
         super().__init__(data)
         object.__setattr__(self, "_changed", changed)
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         self.update({key: value})
 
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        """As of a dict; also from an argparse namespace. `allow_val_change=` is taken from those who are used to it."""
+    def update(self, *args: object, **kwargs: object) -> None:
+        """As `dict.update`, and from an argparse namespace. W&B's `allow_val_change=` is accepted and ignored."""
         kwargs.pop("allow_val_change", None)
         change = {**_mapping(args[0] if args else {}), **kwargs}
         super().update(change)
         self._changed(change)
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         if key not in self:
             self[key] = default
         return self[key]
 
-    def __ior__(self, other: Any) -> ObservedDict:  # type: ignore[override,misc]
+    def __ior__(self, other: object) -> ObservedDict:  # type: ignore[override,misc]
         self.update(other)
         return self
 
@@ -40,29 +42,29 @@ class ObservedDict(dict[str, Any]):
         except KeyError:
             raise AttributeError(key) from None
 
-    def __setattr__(self, key: str, value: Any) -> None:
+    def __setattr__(self, key: str, value: object) -> None:
         self[key] = value
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return dict, (dict(self),)
 
 
-class Summary(MutableMapping[str, Any]):
-    """The last value of every series and what was set by hand. Setting is cheap; the first look reads the journal."""
+class Summary(MutableMapping[str, Plain]):
+    """The last value of every series, and the values set by hand. Setting is cheap; the first read opens the run."""
 
-    def __init__(self, by_hand: Mapping[str, Any], read: Callable[[], Mapping[str, Any]], changed: Changed) -> None:
+    def __init__(self, by_hand: Mapping[str, Plain], read: Callable[[], Mapping[str, Plain]], changed: Changed) -> None:
         self._by_hand, self._read, self._changed = dict(by_hand), read, changed
-        self._all: dict[str, Any] | None = None
+        self._all: dict[str, Plain] | None = None
 
-    def _look(self) -> dict[str, Any]:
+    def _values(self) -> dict[str, Plain]:
         if self._all is None:
             self._all = {**self._read(), **self._by_hand}
         return self._all
 
-    def __getitem__(self, key: str) -> Any:
-        return self._by_hand[key] if key in self._by_hand else self._look()[key]
+    def __getitem__(self, key: str) -> Plain:
+        return self._by_hand[key] if key in self._by_hand else self._values()[key]
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: Plain) -> None:
         self._by_hand[key] = value
         self._all = None
         self._changed({key: value})
@@ -72,16 +74,16 @@ class Summary(MutableMapping[str, Any]):
         self._all = None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._look())
+        return iter(self._values())
 
     def __len__(self) -> int:
-        return len(self._look())
+        return len(self._values())
 
     def __repr__(self) -> str:
-        return repr(self._look())
+        return repr(self._values())
 
 
-def _mapping(data: Any) -> Mapping[str, Any]:
+def _mapping(data: object) -> Mapping[str, object]:
     if isinstance(data, Mapping):
         return data
     if isinstance(data, Iterable):

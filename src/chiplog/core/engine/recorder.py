@@ -1,6 +1,6 @@
-"""The recorder: gives each record its number and time, appends it to the journal, and reports what fails.
+"""The recorder: gives each record its number and time, appends it to the journal, and reports failures.
 
-Everything inside a run that records something is given this one object.
+Everything inside a run that records something shares this one object.
 """
 
 from __future__ import annotations
@@ -8,19 +8,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from types import TracebackType
+from typing import TypeVar
 
 from chiplog.core import messages
 from chiplog.core.clock import RunClock
-from chiplog.core.engine.held_journal import HeldJournal
+from chiplog.core.engine.held_journal import HeldJournal, is_logged
 from chiplog.core.protocols import JournalLike
-from chiplog.core.records import Record, Row
+from chiplog.core.records import Plain, Record, Row
 
 Listener = Callable[[Record], object]
+R = TypeVar("R", bound=Record)
 
 
 class Recorder:
-    """Of one run. `append`, `seq` and `offset` are for the hot path; everybody else calls `write`."""
+    """The recorder of one run. `append`, `seq` and `offset` are for the hot path; everything else calls `write`."""
 
     def __init__(self, run_id: str, journal: JournalLike | None, clock: RunClock, *, strict: bool = False) -> None:
         self.journal = journal
@@ -30,11 +32,11 @@ class Recorder:
         self.inert = journal is None  # whether nothing is recorded: disabled, a forked copy, or finished
         self.append: Callable[[Record], object] = _discard if journal is None else journal.append
         self._run_id, self._strict = run_id, strict
-        self._reason = ""  # why it is inert, where that is worth a message
+        self._reason = ""  # why it is inert, if that is worth a message
         self._listeners: tuple[Listener, ...] = ()
 
-    def write(self, kind: type[Record], /, **fields: Any) -> Record | None:
-        """Append a record and return it; None where nothing is recorded."""
+    def write(self, kind: type[R], /, **fields: Plain) -> R | None:
+        """Append a record and return it; None if nothing is recorded."""
         if self.inert:
             self.refuse()
             return None
@@ -43,14 +45,18 @@ class Recorder:
         return record
 
     def failed(self, what: str, error: Exception) -> Row:
-        """Report once that something of ours failed; in a strict run, raise it."""
+        """Report an error of our own once; in a strict run, raise it."""
         if self._strict:
             raise error
         messages.once(f"{what} {self._run_id} {type(error).__name__}", f"{what}: {error}; training goes on")
         return {}
 
+    def guard(self, what: str) -> Guard:
+        """A context whose exceptions are passed to `failed`."""
+        return Guard(self, what)
+
     def refuse(self) -> None:
-        """Something came that is not recorded; say so once, if there is a reason to."""
+        """Report once that something is not recorded, if there is a reason to give."""
         if self._reason:
             messages.once(
                 f"inert {self._run_id} {os.getpid()}",
@@ -59,21 +65,21 @@ class Recorder:
 
     @property
     def keeps(self) -> bool:
-        """Whether what is written is kept, or may still be."""
+        """Whether records are kept, or may still be."""
         return not self.inert and self.journal is not None and self.journal.keeps
 
     @property
     def held(self) -> bool:
-        """Whether it is not clear yet if this rank keeps the run."""
+        """Whether it is still open if this rank keeps the run."""
         return isinstance(self.journal, HeldJournal) and self.journal.undecided
 
     def notice(self) -> None:
-        """Something was logged that becomes a record later."""
+        """Note that something was logged that becomes a record later."""
         if isinstance(self.journal, HeldJournal):
             self.journal.notice()
 
     def stop(self, reason: str) -> None:
-        """Record nothing from here on."""
+        """Record nothing from now on."""
         self.inert, self._reason = True, reason
         self.append = self._refuse_record
 
@@ -83,9 +89,20 @@ class Recorder:
         if not self.inert:
             self.append = self._append_and_call
 
-    def forget(self, call: Listener) -> None:
+    def at_first_row(self, call: Callable[[], None]) -> None:
+        """Call a function once, after something has been logged."""
+        calls = [call]
+
+        def first(record: Record) -> None:
+            if calls and is_logged(record):
+                self.stop_listening(first)
+                calls.pop()()
+
+        self.listen(first)
+
+    def stop_listening(self, call: Listener) -> None:
         """Stop calling a listener."""
-        self._listeners = tuple(one for one in self._listeners if one is not call)
+        self._listeners = tuple(listener for listener in self._listeners if listener is not call)
         if not self._listeners and self.journal is not None and not self.inert:
             self.append = self.journal.append
 
@@ -96,10 +113,26 @@ class Recorder:
         if self.journal is not None:
             self.journal.append(record)
         for call in self._listeners:
-            try:
+            with self.guard("on_record"):
                 call(record)
-            except Exception as error:
-                self.failed("on_record", error)
+
+
+class Guard:
+    """Passes an exception to the recorder instead of the caller."""
+
+    __slots__ = ("_recorder", "_what")
+
+    def __init__(self, recorder: Recorder, what: str) -> None:
+        self._recorder, self._what = recorder, what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _k: type[BaseException] | None, error: BaseException | None, _t: TracebackType | None) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._recorder.failed(self._what, error)
+        return True
 
 
 def _discard(_: Record) -> None:

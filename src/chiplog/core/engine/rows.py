@@ -1,4 +1,4 @@
-"""A row on its way: through the stages, into the journal, past the rules."""
+"""The path of a row: through the stages, into the journal, past the rules."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from time import monotonic_ns
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rules import CarriedState, Rules, name_of
 from chiplog.core.protocols import Stage
-from chiplog.core.records import Row, Step
+from chiplog.core.records import Eval, Number, Row, Step
 from chiplog.core.values.line_pieces import pieces
 
 
 class RowWriter:
-    """Writes the rows of one run. `plain` is whether a row of numbers may skip it, straight to the journal."""
+    """Writes the rows of one run. If `plain`, a row of numbers may skip it and go straight to the journal."""
 
-    def __init__(self, recorder: Recorder, stages: Sequence[Stage], rules: Rules, memory: CarriedState) -> None:
-        self._recorder, self._stages, self._memory = recorder, tuple(stages), memory
+    def __init__(self, recorder: Recorder, stages: Sequence[Stage], rules: Rules, carried: CarriedState) -> None:
+        self._recorder, self._stages, self._carried = recorder, tuple(stages), carried
         self.rules = rules
         self.plain = recorder.journal is not None and not self._stages
 
-    def write(self, row: Row, step: int | float, counted: bool = False) -> Row:
-        """The row as it was written."""
+    def write(self, row: Row, step: Number, counted: bool = False) -> Row:
+        """Write a row and return it as written."""
         recorder = self._recorder
         if recorder.inert:
             recorder.refuse()
             return row
-        if self._memory.pending:
-            self._memory.begin(step)
+        if self._carried.pending:
+            self._carried.restore(step)
             self.plain = not self._stages
         for stage in self._stages:
             try:
@@ -36,9 +36,22 @@ class RowWriter:
                 recorder.failed(f"stage {name_of(stage)}", error)
         for piece in pieces(row):
             recorder.append(Step(next(recorder.seq), monotonic_ns() + recorder.offset, step, piece, counted))  # type: ignore[arg-type]
-        self.rules.look(row, step)
+        self.rules.check(row, step)
         return row.copy()
 
+    def write_eval(self, row: Row, step: Number) -> Row:
+        """Write the row of an evaluation, whose names are in the group `eval`, and return it without the group."""
+        short = {name.removeprefix("eval/"): value for name, value in row.items()}
+        for piece in pieces(short):
+            self._recorder.write(Eval, step=step, metrics=piece)
+        self.rules.check(row, step)
+        return short
+
+    def write_statistics(self, row: Row, step: Number, *, counted: bool) -> None:
+        """Write statistics across ranks, which no stage and no rule sees."""
+        for piece in pieces(row):
+            self._recorder.write(Step, step=step, metrics=piece, auto=counted, across=True)
+
     def wait_for_state(self) -> None:
-        """Let the first row go through `write`: it decides whether saved state is restored."""
-        self.plain = self.plain and not self._memory.pending
+        """Send the first row through `write`, which decides whether saved state is restored."""
+        self.plain = self.plain and not self._carried.pending

@@ -6,7 +6,6 @@ import atexit
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -15,19 +14,21 @@ from chiplog.core.background.tasks import BackgroundTasks
 from chiplog.core.background.thread import Background
 from chiplog.core.engine.attachments import Attachments
 from chiplog.core.engine.recorder import Recorder
+from chiplog.core.errors import UnknownSink
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import JournalLike, Sink
+from chiplog.core.records import Plain
 from chiplog.core.tracing.tracer import Tracer
 from chiplog.core.values.redact import redact_words
 from chiplog.core.values.text import cut
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """What `finish` achieved: true when every sink has everything; `missing` says what is not delivered, by sink."""
+    """The result of `finish`: true if every sink has everything; `missing` describes what is undelivered, by sink."""
 
     complete: bool
     missing: dict[str, str]
-    lost: int = 0  # records the disk did not take
+    lost: int = 0  # records that could not be written
 
     def __bool__(self) -> bool:
         return self.complete
@@ -41,11 +42,11 @@ def ending(error: BaseException | None) -> tuple[str, str]:
     return ("interrupted" if isinstance(error, KeyboardInterrupt) else "failed"), reason
 
 
-_at_exit: list[Callable[[], None]] = []  # what ends the runs that are open
+_at_exit: list[Callable[[], None]] = []  # the calls that finish the open runs
 
 
 def at_exit(call: Callable[[], None]) -> Callable[[], None]:
-    """Have a run ended when the interpreter ends; what is returned takes that back."""
+    """Finish a run when the interpreter exits; returns a function that cancels it."""
     _at_exit.append(call)
     atexit.register(call)
 
@@ -58,9 +59,9 @@ def at_exit(call: Callable[[], None]) -> Callable[[], None]:
 
 
 def go_first() -> None:
-    """Let the runs end before everything else that was to be done at the interpreter's end so far.
+    """Finish the runs before all exit handlers registered so far.
 
-    For a sink whose package ends itself there, with what a run has not handed over yet.
+    For a sink whose package closes itself at exit, before a run has sent it everything.
     """
     for call in list(_at_exit):
         atexit.unregister(call)
@@ -68,22 +69,36 @@ def go_first() -> None:
 
 
 class SinkDelivery(msgspec.Struct, frozen=True):
-    """What a run needs of the sinks' delivery."""
+    """The delivery to a run's sinks, as the run sees it."""
 
     sinks: Mapping[str, Sink]
-    health: Callable[[], dict[str, Any]]
+    health: Callable[[], dict[str, Plain]]
     close: Callable[[float], dict[str, str]]  # seconds -> what is undelivered, by sink
-    away: Sequence[str] = ()  # the sinks that are in the relay process
+    away: Sequence[str] = ()  # the sinks that run in the relay process
     settle: Callable[..., bool] = lambda *_: True  # seconds, sinks (all) -> whether those here have everything
 
     @property
     def names(self) -> list[str]:
-        """All its sinks."""
+        """The names of all sinks, here and in the relay process."""
         return [*self.sinks, *self.away]
+
+    def sink(self, name: str) -> Sink:
+        """See `Run.sink`."""
+        if name in self.away:
+            raise UnknownSink(
+                f"the sink {name!r} runs in the relay process, where its native object cannot be reached; "
+                "init(relay='thread') runs it here"
+            )
+        if name not in self.sinks:
+            raise UnknownSink(f"this run has no sink {name!r}; it has: {', '.join(self.sinks) or 'none'}")
+        return self.sinks[name]
+
+
+NO_SINKS = SinkDelivery({}, dict, lambda _: {})
 
 
 class Shutdown:
-    """Ends a run in named steps, each with its own time; a step that fails does not stop the next."""
+    """Ends a run in named steps, each with its own time limit; a step that fails does not stop the next."""
 
     def __init__(
         self,
@@ -97,12 +112,37 @@ class Shutdown:
     ) -> None:
         self._identity, self._recorder, self._tracer = identity, recorder, tracer
         self._files, self._tasks, self._background = files, tasks, background
-        self.before: list[Callable[[], None]] = []  # while the run can still be written to
-        self.settle: Callable[[], None] = lambda: None  # after these: whether what was written is kept
+        self.before: list[Callable[[], None]] = []  # called while the run can still be written to
+        self.settle: Callable[[], None] = lambda: None  # then decides whether this rank keeps the run
         self.after: list[Callable[[], object]] = []
+        self._lock = threading.RLock()
+        self._result: Delivery | None = None
 
-    def run(self, deadline: float, state: str, reason: str, delivery: Callable[[], SinkDelivery | None]) -> Delivery:
-        """All of it, until the deadline, in the order of `steps`. `delivery` is asked for once ranks have settled."""
+    def finish(self, timeout: float, state: str, reason: str, delivery: Callable[[], SinkDelivery | None]) -> Delivery:
+        """End the run once; every later call returns the same result. `delivery` is called once ranks have settled."""
+        with self._lock:
+            if self._result is not None:
+                return self._result
+            if self._recorder.inert or self._recorder.journal is None:
+                self._result = Delivery(True, {})
+                return self._result
+            self._result = Delivery(False, {})  # what a call from within returns
+            try:
+                self._result = self._run(time.monotonic() + timeout, state, reason, delivery)
+            except Exception as error:
+                self._recorder.failed("finish", error)
+            except BaseException:  # such as a second ^C: stop waiting, but record how the run ended
+                if not self._recorder.inert:
+                    self.write_end(state, reason, 1.0)
+                raise
+            return self._result
+
+    def forget(self) -> None:
+        """In a forked child: there is nothing to end."""
+        self._lock = threading.RLock()
+        self._result = self._result or Delivery(True, {})
+
+    def _run(self, deadline: float, state: str, reason: str, delivery: Callable[[], SinkDelivery | None]) -> Delivery:
         undelivered: dict[str, str] = {}
         closed = threading.Event()
         steps: list[Step] = [
@@ -112,23 +152,22 @@ class Shutdown:
             ("ranks", self.settle),
             ("files", lambda: undelivered.update(self._close_files(_left(deadline, 30.0)))),
             ("journal and sinks", lambda: self._close_disk(deadline, state, reason, delivery(), undelivered, closed)),
-            ("recording", self.stop),
+            ("recording", self._stop),
             *((_name(call), call) for call in self.after),
         ]
         for name, call in steps:
             self._attempt(name, call)
         return self._report(delivery(), undelivered, closed)
 
-    def stop(self) -> None:
-        """Record nothing more."""
+    def _stop(self) -> None:
         self._recorder.stop("the run has finished")
         self._tracer.set(False)
 
     def write_end(self, state: str, reason: str, timeout: float) -> None:
-        """Write the last record, and close the journal."""
+        """Write the last record and close the journal."""
         recorder, journal = self._recorder, self._recorder.journal
         assert journal is not None
-        self.stop()
+        self._stop()
         last = records.Finish(
             next(recorder.seq), recorder.clock.now(), state, cut(redact_words(cut(reason)), 2000), journal.dropped
         )
@@ -147,13 +186,13 @@ class Shutdown:
         undelivered: dict[str, str],
         closed: threading.Event,
     ) -> None:
-        """All that needs the disk. The background thread does it: nobody else may wait for one that does not answer."""
+        """Do everything that needs the disk on the background thread, because the disk may hang."""
         journal = self._recorder.journal
         assert journal is not None
 
         def close_sinks() -> None:
             if post is not None:
-                undelivered.update(dict.fromkeys(post.names, "it was not closed"))  # unless this returns
+                undelivered.update(dict.fromkeys(post.names, "it was not closed"))  # unless `close` returns
                 missing = post.close(deadline - time.monotonic() - 0.2)
                 for name in post.names:
                     del undelivered[name]
@@ -163,7 +202,7 @@ class Shutdown:
             steps: list[Step] = [
                 ("the journal's last lines", lambda: journal.flush(timeout=_left(deadline))),
                 ("the last record", lambda: self.write_end(state, reason, _left(deadline))),
-                ("what rules know", self._tasks.remember),
+                ("the state of rules", self._tasks.save_state),
                 ("sinks", close_sinks),
             ]
             try:
@@ -176,12 +215,12 @@ class Shutdown:
             close()
         else:
             done = self._background.stop(_left(deadline), close)
-            if not done and not journal.at_disk and not self._tasks.at_disk:
-                self._background.end()  # a callback or a device holds the thread up
+            if not done and not journal.at_disk and not self._tasks.saving:
+                self._background.end()  # a callback or a device blocks the thread
             closed.wait(_left(deadline, deadline))
 
     def _report(self, post: SinkDelivery | None, undelivered: dict[str, str], closed: threading.Event) -> Delivery:
-        """Say what is missing, and where."""
+        """Report what is missing, and where it still is."""
         journal = self._recorder.journal
         assert journal is not None
         if not closed.is_set():
@@ -191,14 +230,14 @@ class Shutdown:
                 f"{journal.dropped:,} records of run {self._identity.id} are missing: "
                 f"{journal.trouble or 'they did not fit into memory'}; `chiplog show {self._identity.id}` names them"
             )
-        known = post.health() if post is not None else {}
+        health = post.health() if post is not None else {}
         where = f"the journal has everything{' else' if journal.dropped else ''}: {self._identity.dir}"
         for sink, what in undelivered.items():
-            reason = known.get(sink, {}).get("last_error", "")
-            known_already = reason and not messages.first_reason(self._identity.dir, sink, reason)
-            brief = what.replace(f" ({reason})", "") if known_already else what
+            reason = health.get(sink, {}).get("last_error", "")
+            reported = reason and not messages.first_reason(self._identity.dir, sink, reason)
+            brief = what.replace(f" ({reason})", "") if reported else what
             if not messages.first_missing(self._identity.dir, sink):
-                continue  # a front end does, in its own words
+                continue  # a front end reports it in its own words
             messages.say(f"{sink!r} is not complete: {brief}; {where}")
         return Delivery(not undelivered and not journal.dropped, undelivered, journal.dropped)
 

@@ -1,22 +1,22 @@
-"""Spans and stopwatches of whatever run is the current one: for code that knows of none."""
+"""Spans and stopwatches on the current run, for code that is not passed a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from chiplog.core import run
-from chiplog.core.tracing.span import Idle, Idles, Span
+from chiplog.core.tracing.idle_span import Idle, Idles
+from chiplog.core.tracing.span import Span
 from chiplog.core.tracing.stopwatch import StopWatch
 
 
-def span(name: str, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
-    """`Run.span` on the current run; without one it does nothing, and costs next to nothing.
+def span(name: str, tags: Mapping[str, object] | None = None, devices: object = None) -> Span | Idle:
+    """`Run.span` on the current run; without a run it does nothing, at almost no cost.
 
-    As a decorator it belongs to the run that is the current one at each call, so it may stand above any function.
+    As a decorator it uses the run that is current at each call, so it may decorate any function.
     """
-    # Not by keyword only, here and in `Run.span`: CPython looks such arguments up in a dict at every call.
+    # Not keyword-only, here and in `Run.span`: CPython looks up such arguments in a dict at every call.
     current = run.current
     if current is not None:
         return current.span(name, tags=tags, devices=devices)
@@ -25,8 +25,8 @@ def span(name: str, tags: Mapping[str, Any] | None = None, devices: Any = None) 
     return Idle(partial(span, name, tags=tags, devices=devices))
 
 
-def stopwatch(name: str, metric: str | None = None, *, tags: Mapping[str, Any] | None = None) -> StopWatch:
-    """`Run.stopwatch` on the run that is the current one whenever it is used; without one it only counts seconds."""
+def stopwatch(name: str, metric: str | None = None, *, tags: Mapping[str, object] | None = None) -> StopWatch:
+    """`Run.stopwatch` on whichever run is current when it is used; without a run it only measures seconds."""
     return StopWatch(name, metric, run=lambda: run.current, tags=tags)
 
 

@@ -3,58 +3,61 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Make = Callable[[], AbstractContextManager[Any]]
+Context = Callable[[], AbstractContextManager[object]]
+Yields = Generator[object, object, object]
+AsyncYields = AsyncGenerator[object, None]
 
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # of CodeType.co_flags
 
 
-def decorated(function: Callable[P, T], make: Make) -> Callable[P, T]:
-    """The function inside a context that is made anew for every call, and lasts as long as the call does."""
+def decorated(function: Callable[P, T], context: Context) -> Callable[P, T]:
+    """A function that runs inside a context, created for every call and open for as long as the call lasts."""
     code = getattr(function, "__code__", None)
     flags = code.co_flags if isinstance(code, CodeType) else 0
-    wrapped: Any
+    wrap: Callable[[Any, Context], Callable[..., Any]] = _wrap_function
     if flags & _COROUTINE:
-        wrapped = _of_coroutine(function, make)  # type: ignore[arg-type]
+        wrap = _wrap_coroutine
     elif flags & _ASYNC_GENERATOR:
-        wrapped = _of_async_generator(function, make)
+        wrap = _wrap_async_generator
     elif flags & _GENERATOR:
-        wrapped = _of_generator(function, make)  # type: ignore[arg-type]
-    else:
-
-        def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
-            with make():
-                return function(*args, **kwargs)
-
-    return functools.wraps(function)(wrapped)
+        wrap = _wrap_generator
+    return functools.wraps(function)(wrap(function, context))
 
 
-def _of_coroutine(function: Callable[P, Awaitable[T]], make: Make) -> Any:
-    async def timed(*args: P.args, **kwargs: P.kwargs) -> T:
-        with make():
+def _wrap_function(function: Callable[..., object], context: Context) -> Callable[..., object]:
+    def timed(*args: object, **kwargs: object) -> object:
+        with context():
+            return function(*args, **kwargs)
+
+    return timed
+
+
+def _wrap_coroutine(function: Callable[..., Awaitable[object]], context: Context) -> Callable[..., Awaitable[object]]:
+    async def timed(*args: object, **kwargs: object) -> object:
+        with context():
             return await function(*args, **kwargs)
 
     return timed
 
 
-def _of_generator(function: Callable[P, Generator[Any, Any, T]], make: Make) -> Any:
-    def timed(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, Any, T]:
-        with make():
+def _wrap_generator(function: Callable[..., Yields], context: Context) -> Callable[..., Yields]:
+    def timed(*args: object, **kwargs: object) -> Yields:
+        with context():
             return (yield from function(*args, **kwargs))
 
     return timed
 
 
-def _of_async_generator(function: Callable[P, Any], make: Make) -> Any:
-    async def timed(*args: P.args, **kwargs: P.kwargs) -> Any:
-        with make():
+def _wrap_async_generator(function: Callable[..., AsyncYields], context: Context) -> Callable[..., AsyncYields]:
+    async def timed(*args: object, **kwargs: object) -> AsyncYields:
+        with context():
             items = function(*args, **kwargs)
             try:
                 async for item in items:

@@ -1,7 +1,7 @@
 """Spans: what ran when, on which thread, task or device, inside what; light enough to leave on for a whole run.
 
-A span is open on its caller's time, and everything else happens later, where the tracer is emptied. Spans of a thread
-nest on its lane; those of asyncio tasks by context, so that a task keeps the span it was created in.
+The caller pays only for opening and closing a span; the tracer does everything else when it is drained. Spans of a
+thread nest on its lane. Spans of asyncio tasks nest by context, so a task keeps the span in which it was created.
 """
 
 from __future__ import annotations
@@ -9,59 +9,86 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from threading import get_ident
 from time import monotonic_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from chiplog.core.tracing.decorator import decorated
-from chiplog.core.tracing.timelines import Lane
-
-if TYPE_CHECKING:
-    from chiplog.core.tracing.tracer import Tracer
 
 WAKE = 20_000  # finished spans from which the background thread is asked to hurry
-WHOLE, DOUBLE = 1, 2  # the outer one of two views' same span, and the inner one, which is not written
+WHOLE, DOUBLE = 1, 2  # two views opened the same span: the outer one, and the inner one, which is not written
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_inside: ContextVar[Span | None] = ContextVar("chiplog_span", default=None)  # of asyncio tasks, and their threads
-_in_tasks = False  # whether there has been a span in a task
-_lanes: dict[int, Lane] = {}  # of everybody else, by the ident of the thread
+_inside: ContextVar[Span | None] = ContextVar("chiplog_span", default=None)  # the open span of a task and its threads
+_in_tasks = False  # whether any task has opened a span
+_lanes: dict[int, Lane] = {}  # the lanes of threads, by ident
 _thread = threading.local()  # .stay: keeps the lane of a thread while it lives
 
 
-class Span(msgspec.Struct, gc=False):
-    """One stretch of time: `with run.span("forward"):`, a decorator, or `begin()` and `end()` by hand.
+class SpanCollector(Protocol):
+    """What a span needs of its tracer."""
 
-    With `devices` it has a second part on each of them, from its begin until what was given to `async_end` is done.
+    step: int | float
+    done: deque[Span]
+    by_hand: dict[int, Span]
+
+    def span(self, name: str, *, tags: object = None, devices: object = None) -> AbstractContextManager[object]: ...
+
+    def number(self, span: Span) -> int: ...
+
+    def hold(self, work: object) -> object: ...
+
+    def launch(self, span: Span) -> None: ...
+
+    def is_full(self) -> bool: ...
+
+
+class Lane:
+    """A timeline: of a thread (kind ""), a task, a device, or of the work that waits for a device (queue)."""
+
+    __slots__ = ("kind", "label", "top")
+
+    def __init__(self, label: str, kind: str = "") -> None:
+        self.label = label
+        self.kind = kind
+        self.top: Span | None = None  # the innermost open span of a thread
+
+
+class Span(msgspec.Struct, gc=False):
+    """An interval of time: `with run.span("forward"):`, a decorator, or `begin()` and `end()` by hand.
+
+    With `devices` it has a second part on each of them, from its start until the work passed to `async_end` is done.
     """
 
-    # A msgspec struct and not a class with slots: it is made in a third of the time.
-    tracer: Tracer
+    # A msgspec struct rather than a class with slots: creating one takes a third of the time.
+    tracer: SpanCollector
     name: str
-    tags: Any = None
-    devices: Any = None
+    tags: object = None
+    devices: object = None
     lane: Lane | None = None
     outer: Span | None = None
-    start: int = 0  # monotonic nanoseconds; 0: not begun
+    start: int = 0  # monotonic nanoseconds; 0: not started
     stop: int = 0  # 0: not ended
-    step: Any = None
+    step: int | float | None = None
     error: str = ""
-    waits: list[Any] | None = None
-    number: int = 0  # the id; given when somebody asks
-    again: list[Span] | None = None  # this very object begun once more inside itself, or after its end
-    view: int = 0  # whose it is, where several look at one tracer; 0: everybody's
-    pair: int = 0  # WHOLE or DOUBLE, where two views have opened the same span
+    waits: list[object] | None = None  # the work that the part on the devices waits for
+    number: int = 0  # the id; assigned on demand
+    again: list[Span] | None = None  # this object entered again, inside itself or after its end
+    view: int = 0  # the view it belongs to, if several share a tracer; 0: all of them
+    pair: int = 0  # WHOLE or DOUBLE, if two views have opened the same span
 
     def __enter__(self) -> Span:
         if self.start:
-            return self._once_more()
+            return self._enter_again()
         if _running() is None:
             try:
                 lane = _lanes[get_ident()]
@@ -106,22 +133,22 @@ class Span(msgspec.Struct, gc=False):
         return decorated(function, functools.partial(self.tracer.span, self.name, tags=self.tags, devices=self.devices))
 
     def begin(self) -> Span:
-        """Begin by hand; `end` may be called from any thread, and by then others may have begun and ended."""
+        """Start by hand; `end` may be called from any thread, and spans need not end in reverse order."""
         self.tracer.by_hand[id(self)] = self
         return self.__enter__()
 
     def end(self, error: str = "") -> None:
-        """End by hand; an error marks it. Ending twice, or what never began, is nothing."""
+        """End by hand; an error marks the span as failed. Ends nothing if it has ended already or never started."""
         if self.tracer.by_hand.pop(id(self), None) is None:
             return
         self.__exit__(None, None, None)
         self.error = error or self.error
 
-    def async_end(self, work: Any) -> None:
-        """Let the part on the devices last until this is done: arrays or tensors, alone or in containers, or futures.
+    def async_end(self, work: object) -> None:
+        """End the part on the devices when this work is done: arrays, tensors or futures, alone or in containers.
 
-        Never waits. Of torch an event is recorded on the current stream; of JAX an output is meant that is not
-        donated to the next step.
+        Never blocks. For torch, an event is recorded on the current stream; for JAX, pass an output that is not donated
+        to the next step.
         """
         if self.again:
             return self.again[-1].async_end(work)
@@ -131,8 +158,8 @@ class Span(msgspec.Struct, gc=False):
         else:
             self.waits.append(held)
 
-    def tag(self, **tags: Any) -> None:
-        """Add tags to a span that has begun."""
+    def tag(self, **tags: object) -> None:
+        """Add tags to an open span."""
         self.tags = {**(self.tags if isinstance(self.tags, Mapping) else {}), **tags}
 
     @property
@@ -141,7 +168,7 @@ class Span(msgspec.Struct, gc=False):
 
     @property
     def elapsed(self) -> float:
-        """Seconds from its begin to its end, or until now."""
+        """Seconds from its start to its end, or to now."""
         return ((self.stop or monotonic_ns()) - self.start) / 1e9 if self.start else 0.0
 
     def __repr__(self) -> str:
@@ -157,88 +184,29 @@ class Span(msgspec.Struct, gc=False):
         self.lane = _task_lane()
         _inside.set(self)
 
-    def _once_more(self) -> Span:
+    def _enter_again(self) -> Span:
         inner = Span(self.tracer, self.name, self.tags, self.devices)
         self.again = [*(self.again or ()), inner]
         return inner.__enter__()
 
 
-# Fields are set as in any class with slots, in a quarter of the time: a struct without gc has nothing to look after.
+# Sets fields as a class with slots does, in a quarter of the time: a struct without gc needs no bookkeeping.
 Span.__setattr__ = object.__setattr__  # type: ignore[method-assign]
 Span.__delattr__ = object.__delattr__  # type: ignore[method-assign]
 
 
-class Idle:
-    """What `span` gives while nothing is traced: does nothing, one object for all spans of a name.
-
-    As a decorator it asks again at every call, so that what is switched on later is traced.
-    """
-
-    __slots__ = ("_make",)
-    id = 0
-    elapsed = 0.0
-    name = ""
-    error = ""
-
-    def __init__(self, make: Callable[[], Span | Idle] | None = None) -> None:
-        self._make = make
-
-    if TYPE_CHECKING:
-
-        def __enter__(self) -> Idle: ...
-
-        def __exit__(self, _k: object, _e: object, _t: object) -> None: ...
-
-    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        return function if self._make is None else decorated(function, self._make)
-
-    def begin(self) -> Idle:
-        return self
-
-    def end(self, error: str = "") -> None:
-        pass
-
-    def async_end(self, work: Any) -> None:
-        pass
-
-    def tag(self, **tags: Any) -> None:
-        pass
-
-
-NO_SPAN = Idle()
-# Both in C, in half the time: a variable that nobody sets gives `NO_SPAN`, and an empty text formats anything to
-# itself, which is false, so that exceptions pass.
-Idle.__enter__ = ContextVar("chiplog_no_span", default=NO_SPAN).get  # type: ignore[method-assign]
-Idle.__exit__ = "".format  # type: ignore[method-assign, assignment]
-
-
-class Idles(dict[str, Idle]):
-    """The idle span of each name, made when it is first asked for; more names than a loop has are not kept."""
-
-    MOST = 1000
-
-    def __init__(self, span: Callable[[str], Span | Idle]) -> None:
-        self._span = span
-
-    def __missing__(self, name: str) -> Idle:
-        idle = Idle(functools.partial(self._span, name))
-        if len(self) < self.MOST:
-            self[name] = idle
-        return idle
-
-
 def still_open(span: Span | None) -> Span | None:
-    """The nearest span around that has not ended; others may end before what began inside them."""
+    """The nearest open span, from this one outwards; an outer span may end before an inner one."""
     while span is not None and span.stop:
         span = span.outer
     return span
 
 
-# -- where we are --------------------------------------------------------------------------------------------------
+# -- the current thread and task ---------------------------------------------------------------------------------------
 
 
-def _look_for_asyncio() -> Any:
-    """The running event loop; a process without asyncio has none, and asyncio is not imported to find out."""
+def _find_running_loop() -> object:
+    """The running event loop; None in a process that has not imported asyncio, which is not imported to find out."""
     global _running
     events = sys.modules.get("asyncio.events")
     if hasattr(events, "_get_running_loop") and hasattr(sys.modules.get("asyncio"), "current_task"):
@@ -247,11 +215,11 @@ def _look_for_asyncio() -> Any:
     return None
 
 
-_running: Callable[[], Any] = _look_for_asyncio
+_running: Callable[[], object] = _find_running_loop
 
 
 def here() -> tuple[int, int]:
-    """The thread and the task, each as a number."""
+    """The thread and the task, as numbers."""
     return get_ident(), 0 if _running() is None else id(sys.modules["asyncio"].current_task())
 
 
@@ -267,7 +235,7 @@ def _new_lane() -> Lane:
 
 
 class _Stay:
-    """Goes with its thread: idents are given again."""
+    """Removes the lane when its thread ends, because idents are reused."""
 
     __slots__ = ("_ident",)
 
@@ -279,7 +247,7 @@ class _Stay:
 
 
 def _thread_name() -> str:
-    """The thread's name; with its ident where another living one has the same."""
+    """The thread's name; with its ident if another running thread has the same name."""
     ident = get_ident()
     named = {thread.ident: thread.name for thread in threading.enumerate()}
     name = named.pop(ident, f"thread {ident}")
@@ -293,12 +261,12 @@ def _task_lane() -> Lane:
 
 
 def lane_label() -> str:
-    """The name of the timeline on which a span would be that this thread or task opens now."""
+    """The name of the timeline of a span opened on this thread or task."""
     return (_thread_lane() if _running() is None else _task_lane()).label
 
 
-def left_behind() -> None:
-    """In a forked child: nothing of what the parent has open is open here."""
+def forget_open() -> None:
+    """In a forked child: the spans that the parent has open are not open here."""
     _inside.set(None)
     _lanes.clear()
     _thread.__dict__.clear()

@@ -1,14 +1,15 @@
-"""A stopwatch: the seconds of a stretch of work as a value, as a span, and as a metric if you name one."""
+"""A stopwatch: the duration of some work as a value, as a span, and as a metric if you name one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import perf_counter
 from types import TracebackType
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 from chiplog.core.tracing.decorator import decorated
-from chiplog.core.tracing.span import Idle, Span, here
+from chiplog.core.tracing.idle_span import Idle
+from chiplog.core.tracing.span import Span, here
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,15 +18,15 @@ T = TypeVar("T")
 class MetricLogger(Protocol):
     """What a stopwatch needs of a run."""
 
-    def span(self, name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle: ...
+    def span(self, name: str, *, tags: Mapping[str, object] | None = None, devices: object = None) -> Span | Idle: ...
 
-    def log(self, metrics: Mapping[str, Any], step: int | float | None = None) -> Any: ...
+    def log(self, metrics: Mapping[str, object], step: int | float | None = None) -> object: ...
 
 
 class StopWatch:
-    """Times what is inside, as often as it is entered, also inside itself; works the same where nothing is recorded.
+    """Times its body, as often as it is entered, even inside itself; works the same if nothing is recorded.
 
-    Threads, asyncio tasks and calls of what it decorates may use one at once: each has times of its own.
+    Threads, asyncio tasks and calls of a decorated function may share one: each has its own times.
 
     >>> with run.stopwatch("tokenize", metric="data/tokenize_sec") as watch: ...
     >>> watch.elapsed, watch.total, watch.count
@@ -37,19 +38,19 @@ class StopWatch:
         metric: str | None = None,
         *,
         run: Callable[[], MetricLogger | None],
-        tags: Mapping[str, Any] | None = None,
+        tags: Mapping[str, object] | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self.name, self.metric, self.tags = name, metric, tags
-        self.total = 0.0  # seconds of all that have ended; what is inside itself counts once
+        self.total = 0.0  # seconds of all laps that have ended; a lap inside another one is not counted twice
         self.count = 0
-        self.last = 0.0  # seconds of the one that ended last
+        self.last = 0.0  # seconds of the lap that ended last
         self._run, self._clock = run, clock
         self._open: dict[tuple[int, int], list[_Lap]] = {}  # by thread and task, the innermost last
 
     @property
     def elapsed(self) -> float:
-        """Seconds: so far while it runs on this thread or task, otherwise of the last time that has ended."""
+        """Seconds so far if it runs on this thread or task; otherwise the seconds of the last lap."""
         laps = self._open.get(here())
         return self._clock() - laps[-1].began if laps else self.last
 
@@ -57,7 +58,7 @@ class StopWatch:
         return self.__enter__()
 
     def stop(self) -> float:
-        """The seconds since its last start, on another thread if not on this one; 0 when it does not run."""
+        """End the lap started last, on this thread or else on another, and return its seconds; 0 if it does not run."""
         lap = self._innermost()
         if lap is None:
             return 0.0
@@ -85,7 +86,7 @@ class StopWatch:
 
 
 class _Lap:
-    """One time that a stopwatch runs; ended by itself, whatever has begun since."""
+    """One run of a stopwatch; it ends itself, whichever laps have started since."""
 
     __slots__ = ("_inside", "_place", "_span", "_watch", "began", "seconds")
 
@@ -95,8 +96,8 @@ class _Lap:
 
     def __enter__(self) -> _Lap:
         watch = self._watch
-        door = watch._run()
-        self._span = None if door is None else door.span(watch.name, tags=watch.tags).__enter__()
+        run = watch._run()
+        self._span = None if run is None else run.span(watch.name, tags=watch.tags).__enter__()
         self._place = here()
         laps = watch._open.setdefault(self._place, [])
         self._inside = bool(laps)
@@ -118,5 +119,5 @@ class _Lap:
             del watch._open[self._place]
         if self._span is not None:
             self._span.__exit__(kind, error, at)
-        if watch.metric is not None and (door := watch._run()) is not None:
-            door.log({watch.metric: self.seconds})
+        if watch.metric is not None and (run := watch._run()) is not None:
+            run.log({watch.metric: self.seconds})

@@ -1,7 +1,7 @@
-"""The tracer: collects finished spans and gives them out in batches, as the columns of a record.
+"""The tracer: collects finished spans and returns them in batches, as the columns of a record.
 
-Ids, tags and columns are made where the spans are taken, on the background thread. Work on a device is handed to a
-`Watcher`, which says when it was done.
+Ids, tags and columns are made when spans are taken, on the background thread. Work on a device is passed to a
+`Watcher`, which reports when it was done.
 """
 
 from __future__ import annotations
@@ -9,89 +9,96 @@ from __future__ import annotations
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from chiplog.core import messages
+from chiplog.core.records import Number, Plain
 from chiplog.core.tracing import span as spans
-from chiplog.core.tracing.span import DOUBLE, WAKE, Idle, Idles, Span
+from chiplog.core.tracing.idle_span import Idle, Idles
+from chiplog.core.tracing.span import DOUBLE, WAKE, Lane, Span
 from chiplog.core.tracing.timelines import Device, labels
 from chiplog.core.values import convert
 from chiplog.core.values.redact import hide
 
 MOST = 100_000  # finished spans that may wait for the background thread; more are dropped and counted
-BATCH = 10_000  # spans to a record
-LARGEST = 1 << 20  # bytes of tags to a record
-DEADLINE = 3600.0  # s after which work on a device is given up and marked
-UNFINISHED = "unfinished"  # the error of what was given up
-ABOUT = ("tags", "errors")  # fields of a record that are by number
+BATCH = 10_000  # spans per record
+LARGEST = 1 << 20  # bytes of tags per record
+DEADLINE = 3600.0  # s after which work on a device is abandoned and marked
+UNFINISHED = "unfinished"  # the error of abandoned work
+_COLUMNS = ("name", "thread", "id", "parent", "start", "duration", "step")
+_IDS = ("failed", "launched")  # lists of span ids
+_BY_ID = ("tags", "errors")  # dicts by span id
+
+SpanFields = dict[str, Plain]  # the fields of a `Spans` record
 
 
 class Work(msgspec.Struct):
-    """What a device is busy with for a span; a `Watcher` gives it back with the time at which it was done."""
+    """The work of a span on its devices; a `Watcher` passes it to `land` with the time at which it was done."""
 
+    tracer: Tracer
     span: Span
     devices: list[str]
-    waits: list[Any]
+    waits: list[object]
     deadline: int  # monotonic nanoseconds
-    flat: bool = False  # whether `waits` holds no containers any more
+    flat: bool = False  # whether the containers in `waits` have been unpacked
     done: bool = False
 
 
 class Watcher(Protocol):
-    """What a tracer needs of whoever waits for devices."""
+    """Waits for devices on behalf of a tracer."""
 
-    def hold(self, work: Any) -> Any:
-        """Something to wait for, made on the caller's thread and without waiting."""
+    def hold(self, work: object) -> object:
+        """Something to wait for, made on the caller's thread without blocking."""
         ...
 
     def watch(self, work: Work) -> None: ...
 
     def settle(self, timeout: float) -> None:
-        """Wait until nothing is under way; what still is then is given up."""
+        """Wait until no work is left; abandon what is not done by then."""
         ...
 
-    def look(self) -> None:
-        """See now what is done, without waiting for anything."""
+    def poll(self) -> None:
+        """Find out what is done by now, without blocking."""
         ...
 
-    def tend(self) -> None:
-        """Give up what is overdue."""
+    def expire(self) -> None:
+        """Abandon work that is overdue."""
         ...
 
     def __len__(self) -> int: ...
 
 
-Reader = Callable[[dict[str, Any], list[Span]], None]
+Reader = Callable[[SpanFields, list[Span]], None]
 
 
 class Tracer:
-    """Collects finished spans and gives them out in batches."""
+    """Collects the finished spans of a run."""
 
     def __init__(self, watcher: Watcher | None = None, wake: Callable[[], object] | None = None) -> None:
         self.done: deque[Span] = deque()
         self.dropped = 0
-        self.step: int | float = 0  # the newest one, also for what is logged without
+        self.step: int | float = 0  # the newest one; rows logged without a step belong to it
         self.by_hand: dict[int, Span] = {}
         self.on = True
         self.every = 0  # trace only steps that are multiples of it; 0: all
         self.concurrent: frozenset[str] | None = frozenset()  # names that may overlap on a device; None: all
-        self._concurrent: dict[int, frozenset[str] | None] = {}  # of views that have names of their own
+        self._concurrent: dict[int, frozenset[str] | None] = {}  # the same by view, for views that chose their own
         self.deadline = DEADLINE
         self._devices: dict[tuple[str, int], Device] = {}  # by label and view
-        self._landed: deque[tuple[Work, int, str]] = deque()  # with when it was done, and what went wrong
+        self._landed: deque[tuple[Work, int, str]] = deque()  # with the time of completion, and the error
         self._watcher = watcher
         self._wake = wake
-        self._newest = 0  # of the ids
+        self._newest = 0  # id
         self.idle = Idles(self.span)
         self._lock = threading.RLock()
-        self.readers: list[Reader] = []  # see every batch and its spans, where they are taken
+        self.readers: list[Reader] = []  # called with every batch and its spans, on the thread that takes them
         self._taking = threading.RLock()
 
-    def span(self, name: str, *, tags: Mapping[str, Any] | None = None, devices: Any = None) -> Span | Idle:
+    def span(self, name: str, *, tags: object = None, devices: object = None) -> Span | Idle:
         if self.on or (self.every and self._is_sampled()):
             return Span(self, name, tags.copy() if type(tags) is dict else tags, devices)
         if tags is not None or devices is not None:
@@ -116,31 +123,29 @@ class Tracer:
         self.on = enabled and not self.every
 
     def let_overlap(self, view: int, names: str | Iterable[str]) -> None:
-        """The names that may overlap on a device among the spans of one view; "all" for any."""
+        """Let spans of these names overlap on a device in one view; "all" for any name."""
         self._concurrent[view] = _names(names)
 
     def number(self, span: Span) -> int:
-        """The id of a span: 1, 2, ... in the order in which somebody asked."""
+        """The id of a span: 1, 2, ... in the order of the first request."""
         with self._lock:
             if not span.number:
                 self._newest += 1
                 span.number = self._newest
             return span.number
 
-    def hold(self, work: Any) -> Any:
+    def hold(self, work: object) -> object:
         try:
             return work if self._watcher is None else self._watcher.hold(work)
         except Exception as error:  # an event that a device refuses, say
-            messages.once(
-                "hold", f"a device does not say when it is done: {error!r}; such spans end with the host's part"
-            )
+            messages.once("hold", f"a device cannot report completion: {error!r}; such spans end with their host part")
             return None
 
     def launch(self, span: Span) -> None:
-        """The host's part of a span with devices has ended; the devices' parts go on until their work is done."""
+        """Watch the devices of a span whose host part has ended; the parts on the devices end with their work."""
         try:
-            waits, span.waits = span.waits, None  # arrays are not kept for longer than they are waited for
-            work = Work(span, labels(span.devices), waits or [], span.stop + int(self.deadline * 1e9))
+            waits, span.waits = span.waits, None  # so that arrays are not kept longer than needed
+            work = Work(self, span, labels(span.devices), waits or [], span.stop + int(self.deadline * 1e9))
             if self._watcher is None or waits is None:
                 self.land(work, span.stop, span.error)
             else:
@@ -149,31 +154,32 @@ class Tracer:
             messages.once("device span", f"the device part of span {span.name!r} is left out: {error!r}")
 
     def land(self, work: Work, end: int, error: str = "") -> None:
-        """The work of a span is done, or given up; it is put on its devices' timelines when spans are taken, once."""
+        """Accept work that is done or abandoned; it goes on the timelines of its devices when spans are taken, once."""
         if len(self._landed) <= WAKE or not self.is_full():
             self._landed.append((work, end, error))
 
     def end_by_hand(self) -> None:
-        """End what was begun by hand and never ended, marked; for when the run ends."""
+        """End the spans that were started by hand and are still open, and mark them; called when the run ends."""
         for span in list(self.by_hand.values()):
             span.end(UNFINISHED)
 
     def settle(self, timeout: float) -> None:
-        """Wait for the devices; what is not done by then is marked."""
+        """Wait for the devices; work that is not done by then is marked."""
         if self._watcher is not None:
             self._watcher.settle(timeout)
 
-    def look(self) -> None:
-        """Have the devices' works that are done by now end now."""
+    def poll(self) -> None:
+        """End the parts on devices whose work is done by now."""
         if self._watcher is not None and len(self._watcher):
-            self._watcher.look()
+            self._watcher.poll()
 
-    def tend(self) -> None:
+    def expire(self) -> None:
+        """Abandon device work that is overdue."""
         if self._watcher is not None and len(self._watcher):
-            self._watcher.tend()
+            self._watcher.expire()
 
     def is_full(self) -> bool:
-        """Ask the background thread to hurry; true when a span must be dropped, which is counted."""
+        """Wake the background thread; true if a span must be dropped, which is counted."""
         waiting = len(self.done) + len(self._landed)
         if self._wake is not None and waiting % 1000 == 0:
             self._wake()
@@ -182,9 +188,11 @@ class Tracer:
         self.dropped += 1
         return True
 
-    def take(self, offset: int, most: int = BATCH) -> dict[str, Any] | None:
-        """The fields of a `Spans` record for what has finished, with starts on the clock that is `offset` ahead of the
-        monotonic one; None when nothing has. When it returns, the readers have seen all that was taken before."""
+    def take(self, offset: int, most: int = BATCH) -> SpanFields | None:
+        """The fields of a `Spans` record for spans that have finished; None if there are none.
+
+        `offset` is added to the monotonic clock of their starts. The readers have been called with the batch by then.
+        """
         with self._taking:
             while (taken := self._take(offset, most)) is not None:
                 batch, done = taken
@@ -195,7 +203,7 @@ class Tracer:
                     return _without(batch, doubles) if doubles else batch
             return None
 
-    def _take(self, offset: int, most: int) -> tuple[dict[str, Any], list[Span]] | None:
+    def _take(self, offset: int, most: int) -> tuple[SpanFields, list[Span]] | None:
         with self._lock:
             self._place()
             next_one = self.done.popleft
@@ -213,18 +221,18 @@ class Tracer:
                         outer.number = newest = newest + 1
                     span.number = newest = newest + 1
             self._newest = newest
-        # By column and without calls: there may be ten thousand of them, and the interpreter has others to serve.
+        # By column and without calls: there may be ten thousand spans, and other threads want the interpreter.
         names = [span.name for span in done]
         if {*map(type, names)} != {str}:
             names = [convert.name(name) for name in names]
         name_at = {name: at for at, name in enumerate(dict.fromkeys(names))}
-        lanes: list[Any] = [span.lane for span in done]
+        lanes: list[Lane] = [span.lane for span in done]  # type: ignore[misc]
         labels_of = {lane: lane.label for lane in dict.fromkeys(lanes)}
         label_at = {label: at for at, label in enumerate(dict.fromkeys(labels_of.values()))}
         lane_at = {lane: label_at[label] for lane, label in labels_of.items()}
         steps = [span.step for span in done]
         if tags is not None or {*map(type, steps)} != {int}:
-            steps = [_step(step, said) for step, said in zip(steps, tags or repeat(None, len(done)), strict=True)]
+            steps = [_step(step, own) for step, own in zip(steps, tags or repeat(None, len(done)), strict=True)]
         failed = [span for span in done if span.error]
         batch = {
             "names": [convert.name(name) for name in name_at],
@@ -238,22 +246,22 @@ class Tracer:
             "step": steps,
             "failed": [span.number for span in failed],
             "launched": [span.number for span in done if span.devices is not None],
-            "tags": {str(span.number): said for span, said in zip(done, tags or (), strict=False) if said},
+            "tags": {str(span.number): own for span, own in zip(done, tags or (), strict=False) if own},
             "errors": {str(span.number): span.error for span in failed},
             "kinds": {convert.name(label): lane.kind for lane, label in labels_of.items() if lane.kind},
         }
         return batch, done
 
     def forget(self) -> None:
-        """In a forked child: what the parent has begun is the parent's."""
+        """In a forked child: open spans belong to the parent."""
         self._lock, self._taking = threading.RLock(), threading.RLock()
         self.on, self.every = False, 0
         self.done.clear()
         self.by_hand.clear()
-        spans.left_behind()
+        spans.forget_open()
 
     def _place(self) -> None:
-        """Put what has landed on the timelines of its devices."""
+        """Put landed work on the timelines of its devices."""
         while self._landed:
             work, end, error = self._landed.popleft()
             if work.done:
@@ -287,7 +295,7 @@ class Tracer:
 
     def _is_sampled(self) -> bool:
         step = self.step
-        return step - step != 0 or step % self.every == 0  # one that is no number is traced
+        return step - step != 0 or step % self.every == 0  # a step that is not finite is traced
 
 
 def _names(concurrent: str | Iterable[str]) -> frozenset[str] | None:
@@ -295,38 +303,37 @@ def _names(concurrent: str | Iterable[str]) -> frozenset[str] | None:
     return None if "all" in names else frozenset(names)
 
 
-def _without(batch: dict[str, Any], numbers: set[int]) -> dict[str, Any]:
-    """A batch but for the spans of these numbers."""
-    kept = [at for at, number in enumerate(batch["id"]) if number not in numbers]
-    columns = ("name", "thread", "id", "parent", "start", "duration", "step")
+def _without(batch: SpanFields, ids: set[int]) -> SpanFields:
+    """A batch without the spans of these ids."""
+    kept = [at for at, number in enumerate(batch["id"]) if number not in ids]
     return {
         **batch,
-        **{column: [batch[column][at] for at in kept] for column in columns},
-        **{mark: [number for number in batch[mark] if number not in numbers] for mark in ("failed", "launched")},
-        **{about: {key: one for key, one in batch[about].items() if int(key) not in numbers} for about in ABOUT},
+        **{column: [batch[column][at] for at in kept] for column in _COLUMNS},
+        **{field: [number for number in batch[field] if number not in ids] for field in _IDS},
+        **{field: {key: item for key, item in batch[field].items() if int(key) not in ids} for field in _BY_ID},
     }
 
 
-def _tags_of(done: list[Span]) -> list[dict[str, Any] | None]:
-    """The tags of spans as JSON can say them; of as many as fit into a record, one at least."""
-    found: list[dict[str, Any] | None] = []
+def _tags_of(done: list[Span]) -> list[dict[str, Plain] | None]:
+    """The tags of the first spans as plain data; of as many as fit in a record, but at least one."""
+    tags: list[dict[str, Plain] | None] = []
     size = 0
     for span in done:
-        said = None
+        own = None
         if span.tags is not None:
             plain = hide(convert.plain(span.tags))
-            said = plain if isinstance(plain, dict) else {"tag": plain}
-            taken = len(msgspec.json.encode(said))
-            if taken > LARGEST:
-                said, taken = {"left out": f"{taken:,} bytes of tags"}, 0
-            size += taken
-            if size > LARGEST and found:
+            own = plain if isinstance(plain, dict) else {"tag": plain}
+            bytes_ = len(msgspec.json.encode(own))
+            if bytes_ > LARGEST:
+                own, bytes_ = {"left out": f"{bytes_:,} bytes of tags"}, 0
+            size += bytes_
+            if size > LARGEST and tags:
                 break
-        found.append(said)
-    return found
+        tags.append(own)
+    return tags
 
 
-def _step(step: Any, tags: dict[str, Any] | None) -> Any:
-    """The step of a span: its tag of that name, or that of the run when it ended; None for one that is not finite."""
+def _step(step: Number | None, tags: dict[str, Plain] | None) -> Number | None:
+    """The step of a span: its tag of that name, or the run's step when it ended; None if it is not finite."""
     step = tags["step"] if tags and type(tags.get("step")) in (int, float) else step
     return step if type(step) is int or step is None or step - step == 0 else None

@@ -1,1 +1,1 @@
-"""A value of `log`, from whatever people pass to what a record may hold."""
+"""Logged values, converted from anything that users pass to what a record may hold."""

@@ -1,8 +1,8 @@
-"""From whatever people log to numbers: the only place that meets foreign types.
+"""Conversion of logged values to numbers: the only module that handles foreign types.
 
-A row whose values are exactly `int` and `float` needs none of this. Everything else is sorted here: numbers of other
-libraries become ours, values still on a device wait, media become records of their own, and what is no number at all
-becomes text, so that a row is never lost for one bad value.
+A row whose values are exactly `int` and `float` needs none of this. Everything else is split here: numbers of other
+libraries become plain numbers, values still on a device wait, media become records of their own, and anything else
+becomes text, so that one bad value never costs a row.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from typing import Any
 import msgspec
 
 from chiplog.core import messages
-from chiplog.core.records import Eval, Number, Record, Row, Step
+from chiplog.core.records import Eval, Number, Plain, Record, Row, Step
 from chiplog.core.values.media import Media
 from chiplog.core.values.text import cut
 
 NUMBERS = frozenset((int, float))
 DEEPEST = 32
-MOST = 1 << 14  # mappings and lists inside one value; one with more holds itself, or others many times over
-_TOO_LONG = 10**4300  # Python and many others refuse to read a longer integer as text
+MOST = 1 << 14  # mappings and lists inside one value; a value with more contains itself, or others many times
+_TOO_LONG = 10**4300  # Python and many other parsers refuse longer integers
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 
 
 class SplitRow(msgspec.Struct, frozen=True):
-    """What a call of `log` gave: numbers now, values still on a device, media, and text for what is no number."""
+    """A logged mapping: numbers, values still on a device, media, and everything else as text."""
 
     row: Row
-    later: dict[str, Any]
+    later: dict[str, object]
     media: dict[str, Media]
     texts: dict[str, str]
 
 
-def sort(metrics: Mapping[Any, Any], on_device: Callable[[Any], bool]) -> SplitRow:
-    """Sort a row of anything; never raises, whatever the values' own methods do."""
-    found = SplitRow({}, {}, {}, {})
-    _sort(found, "", metrics, on_device, (id(metrics),), [MOST])
-    return found
+def split(metrics: Mapping[Any, object], on_device: Callable[[object], bool]) -> SplitRow:
+    """Split a row of any values; never raises, whatever their methods do."""
+    row = SplitRow({}, {}, {}, {})
+    _split(row, "", metrics, on_device, (id(metrics),), [MOST])
+    return row
 
 
 def number(value: Any) -> Number | None:
-    """The int, float or bool that a value is, exactly where the type allows it; None if it is no number."""
+    """A value as int, float or bool, exact if its type allows; None if it is not a number."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -56,17 +56,17 @@ def number(value: Any) -> Number | None:
     if item is not None and hasattr(value, "dtype"):
         if _elements(value) != 1:
             return None
-        got = item()  # unlike float(), it takes a tensor that is part of a graph without a warning
-        return float(got) if type(got) is type(value) else number(got)
+        scalar = item()  # unlike float(), it accepts a tensor with a graph without a warning
+        return float(scalar) if type(scalar) is type(value) else number(scalar)
     if hasattr(type(value), "__float__") and not isinstance(value, complex):
         double = float(value)
         if double - double == 0 or not hasattr(value, "is_finite") or not value.is_finite():
-            return double  # a Decimal beyond all doubles is no infinity
+            return double  # a Decimal beyond all doubles is not infinite
     return None
 
 
-def text(value: Any) -> str:
-    """A value that is no number, in words; never raises."""
+def text(value: object) -> str:
+    """A value that is not a number, as text; never raises."""
     if isinstance(value, (str, PurePath)):
         return cut(str(value))
     try:
@@ -88,20 +88,20 @@ def double(value: Number) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON can say it, for events, tables and configs: numbers and strings as they are, the rest as text."""
+def plain(value: object) -> Plain:
+    """A value as plain data for events, tables and configs: numbers and strings as they are, other objects as text."""
     return _plain(value, 0, [MOST])
 
 
-def name(key: Any) -> str:
+def name(key: object) -> str:
     """A key as the name of a series."""
     return cut(key if isinstance(key, str) else text(key), 65_536)
 
 
 def sayable(record: Record) -> Record:
-    """A record that JSON refused, with every name and value made sayable."""
+    """A record that JSON cannot represent, with every name and value converted."""
     fields = {field: plain(getattr(record, field)) for field in record.__struct_fields__}
-    if isinstance(record, (Step, Eval)):  # their values are numbers, and nothing else
+    if isinstance(record, (Step, Eval)):  # their values must be numbers
         for key in [key for key, value in fields["metrics"].items() if isinstance(value, str)]:
             messages.once(
                 f"unsayable {key}",
@@ -111,16 +111,16 @@ def sayable(record: Record) -> Record:
 
 
 def shorten(record: Record) -> Record:
-    """A record too long for a line: its lists cut to what fits, its texts to a MiB."""
+    """A record that is too long for a line, with its lists and strings cut."""
     fields = {field: _shorten(plain(getattr(record, field))) for field in record.__struct_fields__}
     return type(record)(**fields)
 
 
-def _shorten(value: Any) -> Any:
+def _shorten(value: Plain) -> Plain:
     if isinstance(value, str):
         return cut(value, 65_536)
     if isinstance(value, list):
-        kept: list[Any] = []
+        kept: list[Plain] = []
         size = 0
         for item in value:
             kept.append(_shorten(item))
@@ -130,7 +130,7 @@ def _shorten(value: Any) -> Any:
         return kept
     if isinstance(value, dict):
         size = 0
-        short: dict[str, Any] = {}
+        short: dict[str, Plain] = {}
         for key, item in value.items():
             name = cut(key, 1024)
             short[name] = _shorten(item)
@@ -141,41 +141,41 @@ def _shorten(value: Any) -> Any:
     return value
 
 
-def _sort(
-    found: SplitRow,
+def _split(
+    split: SplitRow,
     prefix: str,
-    metrics: Mapping[Any, Any],
-    on_device: Callable[[Any], bool],
+    metrics: Mapping[Any, object],
+    on_device: Callable[[object], bool],
     inside: tuple[int, ...],
     left: list[int],
 ) -> None:
     for key, value in metrics.items():
         full = prefix + name(key)
         if type(value) is float:
-            found.row[full] = value
+            split.row[full] = value
             continue
         try:
             if isinstance(value, Mapping):
                 left[0] -= 1
                 if left[0] < 0 or len(inside) > DEEPEST or id(value) in inside:
-                    found.texts["…"] = (
-                        f"{full} and the like are left out: too many mappings in mappings, or one in itself"
+                    split.texts["…"] = (
+                        f"{full} and similar values are left out: too many nested mappings, or one inside itself"
                     )
                 else:
-                    _sort(found, full + "/", value, on_device, (*inside, id(value)), left)
+                    _split(split, full + "/", value, on_device, (*inside, id(value)), left)
             elif on_device(value):
-                found.later[full] = value
+                split.later[full] = value
             elif isinstance(value, Media):
-                found.media[full] = value
-            elif (got := number(value)) is not None:
-                found.row[full] = got
+                split.media[full] = value
+            elif (plain_number := number(value)) is not None:
+                split.row[full] = plain_number
             else:
-                found.texts[full] = text(value)
+                split.texts[full] = text(value)
         except Exception as error:
-            found.texts[full] = f"<{type(value).__name__}: {type(error).__name__}: {text(str(error))}>"
+            split.texts[full] = f"<{type(value).__name__}: {type(error).__name__}: {text(str(error))}>"
 
 
-def _plain(value: Any, depth: int, left: list[int]) -> Any:
+def _plain(value: Any, depth: int, left: list[int]) -> Plain:
     if value is None or type(value) in (bool, float):
         return value
     if isinstance(value, Enum):
@@ -192,9 +192,8 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
             return [_plain(item, depth + 1, left) for item in value]
         if isinstance(value, msgspec.Struct) or hasattr(value, "__dataclass_fields__"):
             return _plain(msgspec.to_builtins(value, enc_hook=text), depth + 1, left)
-        got = number(value)
-        if got is not None:
-            return got
+        if (plain_number := number(value)) is not None:
+            return plain_number
         tolist = getattr(value, "tolist", None)
         if tolist is not None and _elements(value) <= 65_536:
             return _plain(tolist(), depth + 1, left)

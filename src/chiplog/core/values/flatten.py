@@ -1,4 +1,4 @@
-"""Nested settings without levels."""
+"""Nested mappings as flat pairs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def flatten(data: Mapping[str, Any], separator: str = "/", *, deepest: int = sys.maxsize) -> Iterator[tuple[str, Any]]:
-    """Pairs of a joined name and a value, in order; an empty mapping, or one below the deepest level, is a value.
+    """Pairs of a joined name and a value, in order; an empty mapping, or one below `deepest` levels, is a value.
 
     >>> dict(flatten({"model": {"dim": 64, "extra": {}}, "lr": 0.1}))
     {'model/dim': 64, 'model/extra': {}, 'lr': 0.1}
@@ -18,6 +18,6 @@ def flatten(data: Mapping[str, Any], separator: str = "/", *, deepest: int = sys
         name, value, depth = waiting.pop()
         if isinstance(value, Mapping) and value and depth <= deepest:
             inside = reversed(list(value.items()))
-            waiting.extend((f"{name}{separator}{key}", one, depth + 1) for key, one in inside)
+            waiting.extend((f"{name}{separator}{key}", item, depth + 1) for key, item in inside)
         else:
             yield name, value

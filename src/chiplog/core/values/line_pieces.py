@@ -1,4 +1,4 @@
-"""Rows and tables in pieces that fit into a line of the journal."""
+"""Rows and tables in pieces that fit in a line of the journal."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import msgspec
 
-from chiplog.core.records import Row
+from chiplog.core.records import Plain, Row
 from chiplog.core.values import convert
 from chiplog.core.values.redact import hide
 
-WIDEST = 5000  # metrics to a record; a wider row becomes several records of the same step
-TABLE_BYTES = 1 << 20  # about the size of a table's record
+WIDEST = 5000  # metrics per record; a wider row becomes several records of the same step
+TABLE_BYTES = 1 << 20  # approximate size of a table's record
 
 
 def pieces(row: Row) -> Iterator[Row]:
-    """A row in pieces that fit into a line."""
+    """A row in pieces that fit in a line."""
     if len(row) <= WIDEST:
         yield row
         return
@@ -26,9 +26,9 @@ def pieces(row: Row) -> Iterator[Row]:
         yield piece
 
 
-def batches(table: Any) -> Iterator[list[Any]]:
-    """The rows of a table (a mapping, mappings, a data frame) as plain data, in batches that fit into a line."""
-    batch: list[Any] = []
+def batches(table: object) -> Iterator[list[Plain]]:
+    """The rows of a table (a mapping, mappings, a data frame) as plain data, in batches that fit in a line."""
+    batch: list[Plain] = []
     size = 0
     for row in _rows(table):
         plain = hide(convert.plain(row if isinstance(row, Mapping) else {"value": row}))
@@ -41,11 +41,11 @@ def batches(table: Any) -> Iterator[list[Any]]:
         yield batch
 
 
-def _rows(table: Any) -> Iterable[Any]:
+def _rows(table: Any) -> Iterable[object]:
     if isinstance(table, Mapping):
         return [table]
     if hasattr(table, "to_dicts"):  # polars
-        rows: Iterable[Any] = table.to_dicts()
+        rows: Iterable[object] = table.to_dicts()
         return rows
     if hasattr(table, "to_dict") and hasattr(table, "columns"):  # pandas
         rows = table.to_dict("records")

@@ -1,4 +1,4 @@
-"""Values of `log` that are more than a number: text, a histogram, a matrix, an image."""
+"""Logged values that are more than a number: text, histograms, matrices and images."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from chiplog.core.values.text import cut
 
 
 class Media:
-    """What a row may hold beside numbers; becomes a record of its own kind."""
+    """A value in a row that is not a number; becomes a record of its own kind."""
 
     __slots__ = ()
     kind: type[records.Record]
 
-    def fields(self) -> dict[str, Any]:
-        """The fields of that record, but for its name and step."""
+    def fields(self) -> dict[str, records.Plain]:
+        """The fields of that record, except its name and step."""
         raise NotImplementedError
 
-    def records(self, name: str) -> Iterable[tuple[type[records.Record], dict[str, Any]]]:
-        """The records it becomes, each as its kind and its fields but for the step."""
+    def records(self, name: str) -> Iterable[tuple[type[records.Record], dict[str, records.Plain]]]:
+        """The records it becomes, each as its kind and its fields except the step."""
         return [(self.kind, {"name": name, **self.fields()})]
 
 
 class Text(Media):
-    """A text, such as a sample of the model: `run.log({"sample": Text(output)})`."""
+    """Text, such as a sample of the model: `run.log({"sample": Text(output)})`."""
 
     __slots__ = ("text",)
     kind = records.Text
@@ -36,12 +36,12 @@ class Text(Media):
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, records.Plain]:
         return {"text": redact_text(cut(str(self.text)))}
 
 
 class Histogram(Media):
-    """A distribution, binned at once: from values, or from `counts` and `edges` (one more edge than counts)."""
+    """A distribution, binned immediately: from values, or from `counts` and `edges` (one more edge than counts)."""
 
     __slots__ = ("counts", "edges")
     kind = records.Histogram
@@ -61,7 +61,7 @@ class Histogram(Media):
         else:
             self.counts, self.edges = _fast_bin(values, bins) or _bin(_flat(values), bins)
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, records.Plain]:
         return {"edges": self.edges, "counts": self.counts}
 
 
@@ -77,12 +77,12 @@ class Matrix(Media):
             raise ValueError(f"a matrix has two dimensions, rows of numbers; this is {values!r:.60}")
         self.values: list[list[float]] = rows
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, records.Plain]:
         return {"values": self.values}
 
 
 class Image(Media):
-    """A picture: a path, encoded bytes, anything with `save(file, format)`, or an array of 8-bit (or 0..1) pixels."""
+    """An image: a path, encoded bytes, any object with `save(file, format)`, or an array of 8-bit (or 0..1) pixels."""
 
     __slots__ = ("caption", "data", "media")
     kind = records.File
@@ -122,7 +122,7 @@ def png(pixels: Any) -> bytes:
     data = _bytes(pixels)
     width = shape[1] * channels
     lines = b"".join(b"\0" + data[at : at + width] for at in range(0, len(data), width))
-    import struct  # with zlib a millisecond of every start, and few runs have pictures
+    import struct  # with zlib, a millisecond at import, and few runs have images
     import zlib
 
     def chunk(kind: bytes, data: bytes) -> bytes:
@@ -133,7 +133,7 @@ def png(pixels: Any) -> bytes:
 
 
 def _bytes(pixels: Any) -> bytes:
-    """Pixels as bytes: those between 0 and 1 where they are floats, otherwise from 0 to 255."""
+    """Pixels as bytes: floats range from 0 to 1, integers from 0 to 255."""
     floats = "float" in str(pixels.dtype)
     pixels = pixels.detach().cpu().float().numpy() if hasattr(pixels, "detach") else pixels  # torch
     if hasattr(pixels, "astype"):
@@ -163,7 +163,7 @@ def _flat(values: Any) -> list[float]:
 
 
 def _fast_bin(values: Any, bins: int) -> tuple[list[float], list[float]] | None:
-    """The same by numpy, for an array of its own; None for anything else."""
+    """The same in numpy, for a numpy array; None for anything else."""
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(values, numpy.ndarray):
         return None
@@ -177,7 +177,7 @@ def _fast_bin(values: Any, bins: int) -> tuple[list[float], list[float]] | None:
 def _bin(values: list[float], bins: int) -> tuple[list[float], list[float]]:
     finite = [value for value in values if value - value == 0]
     low, high = (float(min(finite)), float(max(finite))) if finite else (0.0, 1.0)
-    if high - low < 1e-300 * bins:  # all alike, or nearer to each other than a division can tell
+    if high - low < 1e-300 * bins:  # all equal, or too close together to divide
         low, high = low - 0.5, high + 0.5
     if high - low == float("inf"):
         raise ValueError(f"values from {low:g} to {high:g} are too far apart for a histogram")

@@ -1,7 +1,7 @@
-"""Secrets stay out of run directories: strings under telling keys, and strings that look like keys themselves.
+"""Keeps secrets out of run directories: strings under revealing keys, and strings that look like keys themselves.
 
-What comes along by itself (config, environment, command line, exceptions) goes through `redact` and loses both. What
-somebody logs on purpose (events, tables, texts, alerts) goes through `hide` and loses only what has the shape of a key:
+Data that chiplog collects (config, environment, command line, exceptions) goes through `redact`, which removes both.
+Data that users log (events, tables, text, alerts) goes through `hide`, which removes only strings that look like keys:
 a table with a column `token` is data.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
+from chiplog.core.records import Plain
 from chiplog.core.values.text import Pattern
 
 HIDDEN = "[redacted]"
@@ -33,7 +33,7 @@ _SECRET = frozenset(
 )
 _PAIRS = frozenset((("api", "key"), ("access", "key"), ("private", "key"), ("secret", "key"), ("auth", "key")))
 _RUN_TOGETHER = frozenset(("apikey", "accesskey", "secretkey", "authtoken", "accesstoken"))
-# A token of a tokenizer is no secret: eos_token, image_token, stop_token, token_type, ...
+# Tokens of a tokenizer are not secrets: eos_token, image_token, stop_token, token_type, ...
 _BEFORE_TOKEN = frozenset(
     (
         *("bos", "eos", "pad", "unk", "sep", "cls", "mask", "special", "added", "stop", "start", "end", "begin"),
@@ -48,7 +48,7 @@ _VALUE = Pattern(
     r"|eyJ[\w-]+\.[\w-]+\.[\w-]*|npm_[A-Za-z0-9]{16,}|pypi-\w{16,}|wandb_v1_\w+|r8_[A-Za-z0-9]{16,})$"
     r"|^(?:Bearer|Basic) \S+$|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
-# Every one of these takes linear time: what may follow is bounded, or begins only where a word does.
+# Each of these takes linear time: repetition is bounded, or starts only at the start of a word.
 _INSIDE = Pattern(
     r"\b(?:sk-(?=[\w-]{0,80}\d)[\w-]{16,}|hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}"
     r"|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}"
@@ -60,15 +60,15 @@ _QUERY = Pattern(r"(?i)([?&][\w-]*(?:api[_-]?key|token|secret|password|signature
 _NAMED = Pattern(r"(?<![\w.-])([A-Za-z][\w.-]*)[\"']?\s?([=:])\s?")  # `api_key=`, `"api_key": `
 _QUOTED = Pattern(r"'[^']*'|\"[^\"]*\"")
 _BARE = Pattern(r"[^\s\"'&,;)}\]]+")
-# Without one of these a text has nothing to hide, and looking for them is cheap in a long one.
+# Text without any of these has nothing to hide; searching for them is cheap, even in long text.
 _MARKS = (
     *("://", "sk-", "pk-", "hf_", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA"),
     *("ASIA", "AIza", "eyJ", "npm_", "pypi-", "wandb_v1_", "r8_", "Bearer ", "Basic ", "PRIVATE KEY", "slack.com"),
 )
 
 
-def redact(value: Any, key: str = "") -> Any:
-    """Plain data without its secrets. Only strings are ever hidden: `num_tokens`, `tokenizer` and a commit stay."""
+def redact(value: Plain, key: str = "") -> Plain:
+    """Plain data without its secrets. Only strings are hidden: `num_tokens`, `tokenizer` and a commit stay."""
     if isinstance(value, str):
         return HIDDEN if value and is_secret_key(key) else redact_words(value)
     if isinstance(value, Mapping):
@@ -80,8 +80,8 @@ def redact(value: Any, key: str = "") -> Any:
     return value
 
 
-def hide(value: Any) -> Any:
-    """Plain data that was logged on purpose, without what has the shape of a key; names decide nothing here."""
+def hide(value: Plain) -> Plain:
+    """Plain data that users logged, without strings that look like keys; names are not considered."""
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ def hide(value: Any) -> Any:
 
 
 def redact_text(text: str) -> str:
-    """A text with whatever looks like a key in it hidden, and URLs without user, password and tokens."""
+    """Text with everything that looks like a key hidden, and URLs without user, password and tokens."""
     if not text or not any(mark in text for mark in _MARKS):
         return text
     if _VALUE.compiled.search(text):
@@ -100,7 +100,7 @@ def redact_text(text: str) -> str:
 
 
 def redact_words(text: str) -> str:
-    """As `redact_text`, and what a text says of itself: `api_key='…'`, `password=…`, `"token": "…"`."""
+    """As `redact_text`, and without values labelled as secrets: `api_key='…'`, `password=…`, `"token": "…"`."""
     pieces: list[str] = []
     done = 0
     for named in _NAMED.compiled.finditer(text):
@@ -116,7 +116,7 @@ def redact_words(text: str) -> str:
 
 
 def redact_command(argv: Sequence[str]) -> list[str]:
-    """A command line without its secrets: `--api-key=…`, `--token …`, `PASSWORD=…` and telling values."""
+    """A command line without its secrets: `--api-key=…`, `--token …`, `PASSWORD=…` and values that look like keys."""
     shown: list[str] = []
     hide_next = False
     for word in argv:
@@ -134,7 +134,7 @@ def redact_command(argv: Sequence[str]) -> list[str]:
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether a key says that its value is a secret, judged by whole words."""
+    """Whether a key names a secret, judged by whole words."""
     words = [word.lower() for word in _WORDS.compiled.findall(key)]
     if _SECRET.intersection(words) or _RUN_TOGETHER.intersection(words) or _PAIRS.intersection(pairwise(words)):
         return True

@@ -1,4 +1,4 @@
-"""Texts as they may be kept: not too long, and nothing that UTF-8 cannot say."""
+"""Text that can be stored: not too long, and valid UTF-8."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MARK = " … [{:,} characters cut]"
 
 
 def cut(string: str, longest: int = LONGEST) -> str:
-    """A string of at most `longest` characters, the cut marked, with lone surrogates escaped."""
+    """A string cut to `longest` characters, with a mark, and with lone surrogates escaped."""
     if len(string) > longest:
         string = string[:longest] + _MARK.format(len(string) - longest)
     try:
@@ -20,18 +20,18 @@ def cut(string: str, longest: int = LONGEST) -> str:
 
 
 def words(error: BaseException) -> str:
-    """An exception in one line, with its type."""
+    """An exception on one line, with its type."""
     message = _message(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says, in one line; its type where it says nothing."""
+    """The message of an exception on one line; its type if it has no message."""
     return _message(error) or type(error).__name__
 
 
 def _message(error: BaseException) -> str:
-    """In one line, so that who searches a log for it finds all of it; empty for one whose `__str__` fails."""
+    """On one line, so that searching a log finds all of it; empty if `__str__` fails."""
     try:
         return cut(" ".join(str(error).split()), 2000)
     except Exception:
@@ -39,14 +39,16 @@ def _message(error: BaseException) -> str:
 
 
 class Aside(str):
-    """Text that only says what the journal has already; whoever keeps what is printed need not keep it again."""
+    """Text that repeats what the journal holds; console capture skips it."""
 
     __slots__ = ()
 
 
 class Pattern:
-    """A regular expression that is compiled when it is first used, not when its module is loaded. Without a lock, which
-    a fork could leave taken: at worst two threads compile it."""
+    """A regular expression that is compiled on first use, not at import.
+
+    It has no lock, which a fork could leave locked; at worst, two threads compile it.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text

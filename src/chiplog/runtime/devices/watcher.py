@@ -64,11 +64,11 @@ class DeviceWatcher:
     def watch(self, work: Work) -> None:
         """Track device work; if it is already done and nothing else is queued there, record it at once."""
         if _queue(work) not in self._queues and (error := _at_once(work)) is not None:
-            work.span.tracer.land(work, work.span.stop, error)
+            work.tracer.land(work, work.span.stop, error)
             return
         if len(self._works) >= MOST:
             messages.once("device spans", f"more than {MOST:,} spans wait for a device; the newest are dropped")
-            work.span.tracer.land(work, monotonic_ns(), UNFINISHED)
+            work.tracer.land(work, monotonic_ns(), UNFINISHED)
             return
         with self._lock:
             self._works[id(work)] = work
@@ -88,7 +88,7 @@ class DeviceWatcher:
         self._over = True
         self._wakeup.set()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll now, on the caller's thread; never waits for another poll, or for work that cannot be polled."""
         polling = self._polling
         if self._works and polling.acquire(blocking=False):
@@ -97,7 +97,7 @@ class DeviceWatcher:
             finally:
                 polling.release()
 
-    def tend(self) -> None:
+    def expire(self) -> None:
         """Give up overdue work, and replace the thread if it blocks in something that cannot be polled."""
         now = monotonic_ns()
         overdue = [work for work in list(self._works.values()) if now > work.deadline]
@@ -184,7 +184,7 @@ class DeviceWatcher:
                 self._queues.pop(name, None)
             if not error and (len(self._durations) < NAMES or (work.span.name, name) in self._durations):
                 self._durations[work.span.name, name] = now - work.span.start
-        work.span.tracer.land(work, now, error)
+        work.tracer.land(work, now, error)
 
 
 def _queue(work: Work) -> str:

@@ -74,7 +74,7 @@ class Recording:
 
     def collect(self) -> None:
         """Have the readers see every span that has finished by now, on devices too."""
-        self.tracer.look()
+        self.tracer.poll()
         if self.run is not None:
             self.run.keep_spans()
         else:

@@ -201,7 +201,7 @@ class AsyncTimeline(Timeline):
         super().commit(number)
 
     def _arrive(self) -> None:
-        self._tracer.look()
+        self._tracer.poll()
         with self._lock:
             while (batch := self._tracer.take(0)) is not None:
                 for one in expand(records.Spans(0, 0, **batch), 0, 0):

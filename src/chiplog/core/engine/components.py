@@ -1,0 +1,125 @@
+"""The components of a run, connected to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from chiplog.core.background.tasks import BackgroundTasks
+from chiplog.core.background.thread import Background
+from chiplog.core.clock import RunClock
+from chiplog.core.engine.alerts import Alerts
+from chiplog.core.engine.attachments import Attachments
+from chiplog.core.engine.device_hooks import Machine
+from chiplog.core.engine.events import Events
+from chiplog.core.engine.held_journal import HeldJournal
+from chiplog.core.engine.null_journal import NullJournal
+from chiplog.core.engine.read_back import ReadBack, StoredRun
+from chiplog.core.engine.recorder import Recorder
+from chiplog.core.engine.rows import RowWriter
+from chiplog.core.engine.rules import CarriedState, Rules
+from chiplog.core.engine.shutdown import Shutdown, SinkDelivery
+from chiplog.core.engine.splitter import Splitter
+from chiplog.core.engine.step_count import StepCount
+from chiplog.core.identity import Identity
+from chiplog.core.protocols import JournalLike, Rule, Stage
+from chiplog.core.records import Plain
+from chiplog.core.tracing.tracer import Tracer
+
+
+class Components:
+    """Everything behind the methods of a `Run`. Without a journal, nothing is recorded."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        journal: JournalLike | None = None,
+        *,
+        clock: RunClock | None = None,
+        background: Background | None = None,
+        stages: Sequence[Stage] = (),
+        rules: Sequence[Rule] = (),
+        machine: Machine | None = None,
+        read: Callable[[], StoredRun] | None = None,
+        save_state: Callable[[Mapping[str, Plain]], None] | None = None,
+        strict: bool = False,
+        first: int = 0,
+    ) -> None:
+        machine = machine or Machine()
+        wake = None if background is None else background.wake
+        self.identity, self.journal, self.background, self.meters = identity, journal, background, machine.meters
+        self.recorder = recorder = Recorder(identity.id, journal, clock or RunClock(), strict=strict)
+        self.tracer = Tracer(machine.watcher, wake)
+        self.count = StepCount(recorder, self.tracer, first)
+        self.files = Attachments(identity, recorder)
+        self.alerts = Alerts(recorder)
+        self.rules = Rules(rules, self.alerts, recorder)
+        self.carried = CarriedState((*stages, *rules), first - 1)
+        self.rows = RowWriter(recorder, stages, self.rules, self.carried)
+        self.events = Events(recorder, self.rules)
+        self.splitter = Splitter(identity.id, recorder, self.events, self.files, machine.values, wake)
+        self.tasks = BackgroundTasks(
+            recorder,
+            self.rows,
+            self.count,
+            tracer=self.tracer,
+            splitter=self.splitter,
+            machine=machine,
+            carried=self.carried,
+            save_state=save_state,
+        )
+        self.shutdown = Shutdown(
+            identity, recorder, tracer=self.tracer, files=self.files, tasks=self.tasks, background=background
+        )
+        self.read_back = ReadBack(recorder, self.tracer, self.tasks, read)
+        if not recorder.keeps or recorder.held:
+            self.tracer.on = False
+
+    def trace(
+        self, enabled: bool, every: int | None, concurrent: str | Iterable[str] | None, deadline: float | None
+    ) -> None:
+        """See `Run.trace`; a held run starts tracing once it keeps records."""
+        if isinstance(self.journal, HeldJournal):
+            self.journal.tracing = (enabled, every)
+        self.tracer.set(enabled and self.recorder.keeps and not self.recorder.held, every, concurrent, deadline)
+
+    def health(self, sinks: SinkDelivery) -> dict[str, Plain]:
+        """See `Run.health`."""
+        journal = NullJournal() if self.journal is None else self.journal
+        return {
+            "journal": {"waiting": journal.waiting, "dropped": journal.dropped, "trouble": journal.trouble},
+            "device": self.tasks.on_device,
+            "spans_dropped": self.tracer.dropped,
+            "sinks": sinks.health(),
+        }
+
+    def restore(self, saved: Mapping[str, Plain]) -> None:
+        """See `Run.recall`."""
+        self.carried.expect(saved)
+        self.rows.wait_for_state()
+
+    def take_over(self, attempt: int, rules: Sequence[Rule]) -> Identity:
+        """See `Run.take_over`; returns the identity with the number of the attempt."""
+        self.rules.replace(rules)
+        self.files.release()
+        if isinstance(self.journal, HeldJournal):
+            self.tracer.set(*self.journal.tracing)
+        return msgspec.structs.replace(self.identity, attempt=attempt)
+
+    def let_go(self, *, end: bool) -> None:
+        """See `Run.let_go`."""
+        self.tracer.set(False)
+        self.files.forget()
+        if end:
+            self.recorder.stop("")
+
+    def forked(self) -> None:
+        """In a forked child: stop, because the run belongs to the parent."""
+        if self.journal is not None and not self.recorder.inert:
+            folder = str(self.identity.dir)
+            self.recorder.stop(f"this is a forked process; chiplog.attach({folder!r}) opens a journal of its own")
+            self.journal.forget()
+        self.tracer.forget()
+        self.files.forget()
+        self.shutdown.forget()

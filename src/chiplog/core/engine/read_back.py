@@ -1,0 +1,60 @@
+"""Reads a run's own journal while it is being written: its summary and its spans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from chiplog.core.background.tasks import BackgroundTasks
+from chiplog.core.engine.observed_dict import Summary
+from chiplog.core.engine.recorder import Recorder
+from chiplog.core.records import Event, Plain
+from chiplog.core.tracing.tracer import Tracer
+from chiplog.core.values import convert
+from chiplog.core.values.redact import redact
+
+
+class StoredRun(Protocol):
+    """What a run needs of the reader, which belongs to the store."""
+
+    @property
+    def summary(self) -> Mapping[str, Plain]: ...
+
+    def spans(self) -> Any: ...
+
+
+class ReadBack:
+    """The summary and the spans of one run; empty without a reader."""
+
+    def __init__(
+        self, recorder: Recorder, tracer: Tracer, tasks: BackgroundTasks, read: Callable[[], StoredRun] | None
+    ) -> None:
+        self._recorder, self._tracer, self._tasks, self._read = recorder, tracer, tasks, read
+        self._by_hand: dict[str, Plain] = {}
+
+    def summary(self) -> Summary:
+        return Summary(self._by_hand, self._read_summary, self._set_summary)
+
+    def spans(self) -> Any:
+        if self._read is None:
+            return []
+        self._tracer.poll()
+        self._tasks.write_spans()
+        if self._recorder.journal is not None:
+            self._recorder.journal.flush()
+        return self._read().spans()
+
+    def _read_summary(self) -> Mapping[str, Plain]:
+        if self._read is None or self._recorder.journal is None:
+            return {}
+        self._recorder.journal.flush()
+        return self._read().summary
+
+    def _set_summary(self, changed: Mapping[str, object]) -> None:
+        self._by_hand.update(convert.plain(changed))
+        record_changes(self._recorder, "summary", changed)
+
+
+def record_changes(recorder: Recorder, name: str, changed: Mapping[str, object]) -> None:
+    """Record values that were set in the config or the summary."""
+    recorder.write(Event, name=name, data=redact(convert.plain(changed)))

@@ -1,0 +1,52 @@
+"""Logged values that are more than a number."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+from chiplog.core import records
+from chiplog.core.values.media import Histogram, Image, Matrix, Text
+
+
+def test_a_histogram_is_the_same_with_and_without_numpy() -> None:
+    """Lists are binned in Python, arrays in numpy."""
+    values = [0.0, 1.0, 1.5, 4.0, float("nan")]
+    plain, fast = Histogram(values, bins=4), Histogram(np.array(values), bins=4)
+    assert plain.counts == fast.counts == [1, 2, 0, 1] and plain.edges == fast.edges == [0, 1, 2, 3, 4]
+
+
+def test_a_histogram_of_counts_has_one_edge_more() -> None:
+    """Anything else is refused at the call."""
+    assert Histogram(counts=[1, 2], edges=[0, 1, 2]).fields() == {"edges": [0.0, 1.0, 2.0], "counts": [1, 2]}
+    with pytest.raises(ValueError, match="2 counts has 3 edges"):
+        Histogram(counts=[1, 2], edges=[0, 1])
+
+
+def test_equal_values_have_a_bin_of_width_one() -> None:
+    """So that the edges differ."""
+    assert Histogram([3.0, 3.0], bins=1).edges == [2.5, 3.5]
+
+
+def test_a_matrix_has_two_dimensions() -> None:
+    """From lists or arrays."""
+    assert Matrix(np.ones((1, 2))).values == Matrix([[1, 1]]).values == [[1, 1]]
+    with pytest.raises(ValueError, match="two dimensions"):
+        Matrix([1, 2])
+
+
+def test_text_becomes_a_text_record() -> None:
+    """Without secrets."""
+    ((kind, fields),) = Text("key sk-abcdefgh12345678").records("sample")
+    assert kind is records.Text and fields["name"] == "sample" and "sk-abcdefgh" not in fields["text"]
+
+
+def test_pixels_become_a_png() -> None:
+    """Floats range from 0 to 1; bytes of an unknown format are refused."""
+    image = Image(np.array([[0.0, 1.0]]))
+    assert image.media == "image/png" and image.data.startswith(b"\x89PNG")
+    assert zlib.decompress(image.data[41:-16]) == b"\x00\x00\xff"
+    with pytest.raises(ValueError, match="PNG, JPEG, GIF or WebP"):
+        Image(b"plain text")
