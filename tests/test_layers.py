@@ -57,7 +57,6 @@ CYCLES = [
     {"core.tracing.span", "core.tracing.timelines", "core.tracing.tracer"},
     {"frontends.ezpz.backends.built_in", "frontends.ezpz.tracker"},
     {"frontends.ezpz.summary_line", "frontends.ezpz.utils"},
-    {"frontends.tunix.backends", "frontends.tunix.sft.metrics_logger"},
     {f"runtime.ranks.transport.{name}" for name in ("group", "jax_store", "mpi", "torch_gloo")},
 ]
 ENVIRONMENT = {"assembly", "cli", "commands", "frontends", "integrations"}  # who may read os.environ

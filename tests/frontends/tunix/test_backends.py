@@ -249,10 +249,10 @@ def test_settings_alone_may_say_that_wandb_is_offline(monkeypatch: pytest.Monkey
     """Then no key is needed; and one in the settings is not carried about."""
     import wandb
 
-    about = WandbBackend("p", settings=wandb.Settings(mode="offline", api_key="0" * 40, run_tags=("a",))).about
+    about = WandbBackend("p", settings=wandb.Settings(mode="offline", api_key="0" * 40, run_tags=("a",))).options
     assert about["mode"] == "offline" and about["settings"] == {"run_tags": ["a"]}
     options = MetricsLoggerOptions("logs", backend_kwargs={"wandb": {"settings": wandb.Settings(mode="offline")}})
-    assert [type(one).__name__ for one in options.create_backends()] == ["_Sink", "_Sink"]
+    assert [type(one).__name__ for one in options.create_backends()] == ["SinkBackend", "SinkBackend"]
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------

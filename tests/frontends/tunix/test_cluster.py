@@ -153,7 +153,7 @@ def test_mistakes_in_metrics_are_said_and_harm_nobody(kept: Keeps, capfd: pytest
     cluster.buffer_metrics({"y": (1.0, lambda values: values.nonsense), "z": (1.0, None)})
     cluster.close()
     said = capfd.readouterr().err
-    assert "'x' is no pair" in said and "y is left out at step 0 (train)" in said
+    assert "'x' must be a pair" in said and "y is left out at step 0 (train)" in said
     assert kept.named("global/train/z") == [(0, 1.0)]
 
 

@@ -97,7 +97,7 @@ def test_options_that_contradict_each_other_are_an_error(given: dict[str, Any], 
         ("nodots", "it has no dot"),
         ("my_exports.nobody", "AttributeError"),
         ("no.such.module", "ModuleNotFoundError"),
-        ("my_exports.number", "it is no function, but 3"),
+        ("my_exports.number", "it is not a function, but 3"),
         ("broken_exports.first", "NameError"),
     ],
 )
@@ -156,7 +156,7 @@ def test_functions_of_ones_own_have_their_trace_files(by: str, functions: str, k
         ({"typo": 1}, "no 'typo'; there are: enable_perf_v1, enable_perf_v2, custom_export_fn_path, custom_exp"),
         ({"enable_perf_v1": "yes"}, "enable_perf_v1 = 'yes': must be a bool"),
         ({"trace_dir": 3}, "trace_dir = 3: must be a str"),
-        ("on", "is a mapping, not 'on'; its keys are: enable_perf_v1"),
+        ("on", "must be a mapping, not 'on'; its keys are: enable_perf_v1"),
     ],
 )
 def test_a_mistake_in_the_options_is_named(given: Any, words: str) -> None:

@@ -210,7 +210,7 @@ def test_a_timeline_is_found_by_the_id_of_its_thread_task_or_device() -> None:
     asyncio.run(task())
     made.synchronize()
     assert len(set(ids)) == 4 and [len(made.timelines[one].cur_step) for one in ids] == [3, 1, 1, 1]
-    with pytest.raises(ValueError, match="is no device"):
+    with pytest.raises(ValueError, match="is not a device"):
         tracer.generate_device_timeline_id(3.5)
 
 

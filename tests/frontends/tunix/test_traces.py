@@ -21,6 +21,7 @@ from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport
 from chiplog.frontends.tunix.perf.experimental.tracer import PerfTracer
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport as OldExport
 from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.trace_export import trace_of
 from chiplog.frontends.tunix.perf.trace_files import TraceWriter
 from chiplog.frontends.tunix.rl import rl_cluster
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLoggerOptions
@@ -305,7 +306,9 @@ def test_a_late_device_span_has_the_duration_that_was_recorded(monkeypatch: pyte
         one.device_end("x")
     tracer.export()
     later.done("work", 103.5)
-    trace_files.flush(export_fn, trace.query(tracer))
+    late = trace_of(export_fn)
+    assert late is not None
+    late.flush(trace.query(tracer))
     assert made.path is not None
     flow = (
         "select a.dur as begin, b.dur as end from flow join slice a on slice_out = a.id join slice b on slice_in = b.id"
@@ -396,8 +399,8 @@ def test_a_disk_that_hangs_at_the_end_is_named_and_not_waited_for() -> None:
     """The end of a script takes a few seconds then, and one line says what is not complete."""
     code = (
         "import threading\n"
-        "from chiplog.frontends.tunix.perf import trace_files as writer\n"
-        "writer.AT_EXIT = 0.5\n"
+        "from chiplog.frontends.tunix.perf import at_exit, trace_files as writer\n"
+        "at_exit.PATIENCE = 0.5\n"
         "writer._create = lambda *_: threading.Event().wait()\n" + SCRIPTS["v2"] + "with tracer.span('x'): pass\n"
         "tracer.export()\n"
     )
