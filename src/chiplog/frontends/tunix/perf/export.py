@@ -63,11 +63,8 @@ class PerfMetricsExport:
             role: next((tuple(device_names(role_to_devices[name])) for name in names if name in role_to_devices), ())
             for role, names in ROLES.items()
         }
-        by_micro_batch = {
-            "perf/rollout_time": log_rollout_time_at_micro_batch_level,
-            "perf/actor_train_time": log_actor_train_time_at_micro_batch_level,
-        }
-        return _Export(devices, trace_writer, by_micro_batch, legacy_gaps)
+        micro_batches = log_rollout_time_at_micro_batch_level, log_actor_train_time_at_micro_batch_level
+        return _Export(devices, trace_writer, micro_batches, legacy_gaps)
 
     create_metrics_export_fn = from_cluster_config
 
@@ -79,13 +76,13 @@ class _Export:
         self,
         devices: Mapping[str, tuple[str, ...]],
         writer: TraceWriter | None,
-        by_micro_batch: Mapping[str, bool],
+        micro_batches: tuple[bool, bool],  # whether to log each one's times, of the rollout and of the actor
         legacy_gaps: bool,
     ) -> None:
         self.topology = topology.topology(devices["rollout"], devices["actor"], devices["refer"])
         self.writer, self.trace = writer, TraceExport(writer)
         self._first = {role: names[0] if names else None for role, names in devices.items()}
-        self._by_micro_batch, self._legacy_gaps = by_micro_batch, legacy_gaps
+        self._micro_batches, self._legacy_gaps = micro_batches, legacy_gaps
         self._exported: Stretch | None = None  # the last step with metrics
 
     def __call__(self, query: PerfSpanQuery) -> MetricsT:
@@ -98,8 +95,9 @@ class _Export:
             return {}
         self._exported = times.step
         row = topology.metrics(times, self.topology, legacy_gaps=self._legacy_gaps)
-        for name, stretches in zip(self._by_micro_batch, (times.rollouts, times.actors), strict=True):
-            if self._by_micro_batch[name]:
+        times_by_name = ("perf/rollout_time", times.rollouts), ("perf/actor_train_time", times.actors)
+        for (name, stretches), is_logged in zip(times_by_name, self._micro_batches, strict=True):
+            if is_logged:
                 row |= {f"{name}/{at}": end - begin for at, (begin, end) in enumerate(stretches)}
         return {name: (seconds, None) for name, seconds in row.items()}
 
