@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from chiplog.core.tracing import span
+from chiplog.frontends.tunix.perf import trace
+from chiplog.frontends.tunix.perf.recorder import Recording
 
 
 class Later:
@@ -54,3 +56,8 @@ def device(number: int) -> Any:
 def mesh(*numbers: int) -> Any:
     """As of jax: devices in an array, with names for its axes."""
     return SimpleNamespace(axis_names=("fsdp",), devices=np.array([device(number) for number in numbers]))
+
+
+def tracer_of(watcher: Any = None, devices: Any = None, export_fn: Any = None) -> trace.PerfTracer:
+    """A tracer of the first version whose clock starts at 0."""
+    return trace.PerfTracer(devices, export_fn, recording=Recording(watcher=watcher, zero=0), born=0.0)

@@ -1,11 +1,11 @@
-"""The metrics and tracing API of Tunix: a program is ported by changing `tunix` to `chiplog.frontends.tunix`."""
+"""The metrics and tracing API of Tunix: to port a program, change `tunix` to `chiplog.frontends.tunix`."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-# What the original has at its top, by the module it comes from; imported when it is asked for.
+# The names that Tunix has at its top level, with their modules; imported on first use.
 NAMES = {
     "MetricsLogger": "sft.metrics_logger",
     "MetricsLoggerOptions": "sft.metrics_logger",

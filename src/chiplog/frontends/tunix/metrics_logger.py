@@ -1,23 +1,4 @@
-"""`sft.metrics_logger`, reached directly."""
+"""`sft.metrics_logger` under its short name."""
 
-from chiplog.frontends.tunix.sft.metrics_logger import (
-    BackendFactory,
-    CluBackend,
-    LoggingBackend,
-    MetricsLogger,
-    MetricsLoggerOptions,
-    Mode,
-    TensorboardBackend,
-    WandbBackend,
-)
-
-__all__ = [
-    "BackendFactory",
-    "CluBackend",
-    "LoggingBackend",
-    "MetricsLogger",
-    "MetricsLoggerOptions",
-    "Mode",
-    "TensorboardBackend",
-    "WandbBackend",
-]
+from chiplog.frontends.tunix.sft.metrics_logger import *  # noqa: F403
+from chiplog.frontends.tunix.sft.metrics_logger import __all__  # noqa: F401

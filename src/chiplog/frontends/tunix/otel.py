@@ -1,4 +1,4 @@
-"""Values as gauges of an OpenTelemetry meter, by the names that Tunix gives them there."""
+"""Values as gauges of an OpenTelemetry meter, under Tunix's names."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ MODES = ("train", "eval")
 
 
 class Gauges:
-    """A logging backend over somebody's meter provider, which stays theirs: to flush, and to shut down."""
+    """A backend that writes to a user's meter provider, which the user flushes and shuts down."""
 
     def __init__(self, provider: Any) -> None:
         self._meter = provider.get_meter("tunix", VERSION)
         self._gauges: dict[str, Any] = {}
-        self._steps: dict[tuple[str, str], Any] = {}
+        self._steps: dict[tuple[str, str], int] = {}  # the last one by prefix and mode
 
-    def log_scalar(self, event: str, value: Any, **kwargs: Any) -> None:
+    def log_scalar(self, event: str, value: Any, step: int | None = None, **_: object) -> None:
         prefix, mode, name = parts(event)
         if getattr(value, "ndim", 0):
             messages.once(f"tunix gauge {event}", f"{event} is a vector, and a gauge has one value; the run has it")
             return
         attributes = {"tunix.training.mode": mode, **({"tunix.metrics.prefix": prefix} if prefix else {})}
-        step = kwargs.get("step")
         if step is not None and self._steps.get((prefix, mode)) != step:
             self._steps[prefix, mode] = step
             self._gauge("tunix.training.step", "{step}").set(step, attributes)
@@ -47,7 +46,7 @@ class Gauges:
 
 
 def parts(event: str) -> tuple[str, str, str]:
-    """Prefix, mode and name of `actor/train/loss`; the prefix may be missing."""
+    """Split `actor/train/loss` into prefix, mode and name; the prefix may be missing."""
     words = event.split("/")
     at = next((at for at, word in enumerate(words[:-1]) if word in MODES), None)
     return ("", "", event) if at is None else ("/".join(words[:at]), words[at], "/".join(words[at + 1 :]))

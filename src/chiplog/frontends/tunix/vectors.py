@@ -1,9 +1,8 @@
-"""Values of several numbers: a logger takes them as one value, and a run keeps them as a matrix."""
+"""Values of several numbers: a logger accepts them as one value, and a run stores them as a matrix."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from chiplog.core import records
 from chiplog.core.values.host_arrays import on_host
@@ -11,24 +10,24 @@ from chiplog.core.values.media import Media
 
 
 class Vector(Media):
-    """An array or list of numbers; one that is still on a device is not waited for."""
+    """An array or list of numbers, which may still be on a device."""
 
     __slots__ = ("arrays",)
     kind = records.Matrix
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: object) -> None:
         self.arrays = {"values": values}
 
-    def fields(self) -> dict[str, Any]:
-        """One row of a list, the rows of an array with more dimensions."""
+    def fields(self) -> dict[str, list[list[float]]]:
+        """A list is one row; an array with more dimensions has its own rows."""
         import numpy
 
         array = numpy.asarray(on_host(self.arrays["values"]), dtype=float)
         return {"values": array.reshape(len(array) if array.ndim > 1 else 1, -1).tolist()}
 
 
-def loggable(value: Any) -> Any:
-    """A value as a run takes it: several numbers as a vector, everything else as it is."""
+def loggable(value: object) -> object:
+    """Wrap several numbers as a vector; return anything else as it is."""
     if type(value) is float:
         return value
     shape = getattr(value, "shape", None)

@@ -16,7 +16,7 @@ import msgspec
 from chiplog import Stored
 from chiplog.core import display
 from chiplog.core.values import convert
-from chiplog.sinks.csv.table import keep_aside
+from chiplog.sinks.shared.append_file import keep_aside
 
 if TYPE_CHECKING:
     from chiplog.views.charts.text_plot_files import Look

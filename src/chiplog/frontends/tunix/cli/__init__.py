@@ -1,1 +1,1 @@
-"""A job's config from the command line."""
+"""The config of a job, from the command line."""

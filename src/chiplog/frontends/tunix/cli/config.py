@@ -1,4 +1,4 @@
-"""The config of a job: YAML files, and `key=value` after them, as the command line of the original has them.
+"""The config of a job: YAML files and `key=value`, as on the command line of Tunix.
 
 >>> python train.py grpo.yaml rl_training_config.perf_metrics_options.enable_perf_v2=true
 """
@@ -17,7 +17,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 class HyperParameters:
-    """A config as nested mappings, with the options of performance tracing that are in it."""
+    """A config as nested mappings, with its options of performance tracing."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = dict(config)
@@ -30,10 +30,11 @@ class HyperParameters:
         return {**section, "perf_metrics_options": self.perf_metrics_options}
 
 
-def initialize(argv: Sequence[str] | None = None, **more: Any) -> HyperParameters:
-    """The config of these words, or of the command line: later ones override earlier ones, `more` all of them.
+def initialize(argv: Sequence[str] | None = None, **more: object) -> HyperParameters:
+    """Return the config of these arguments, by default those of the command line.
 
-    A word is the path of a YAML file, or `a.b.c=value` with a value as YAML has it. Anything else is an error here.
+    An argument is the path of a YAML file, or `a.b.c=value` with a value in YAML; anything else is an error. Later
+    arguments override earlier ones, and `more` overrides all.
     """
     config: dict[str, Any] = {}
     for word in sys.argv[1:] if argv is None else argv:
@@ -42,7 +43,7 @@ def initialize(argv: Sequence[str] | None = None, **more: Any) -> HyperParameter
             _merge(config, _nested(key, read_yaml(value) if value else "", word))
         elif word.endswith(SUFFIXES):
             _merge(config, _file(word))
-        elif not word.endswith(".py"):  # of a command line with the program's own name
+        elif not word.endswith(".py"):  # the program's own name
             raise BadSetting(f"{word!r} is neither a YAML file nor key=value, as in rl_training_config.max_steps=100")
     _merge(config, more)
     return HyperParameters(config)
@@ -58,16 +59,17 @@ def _file(path: str) -> dict[str, Any]:
     return document
 
 
-def _nested(key: str, value: Any, word: str) -> dict[str, Any]:
-    for part in reversed(key.removeprefix("--").split(".")):
-        if not part:
-            raise BadSetting(f"{word!r}: a key has names with dots between them, as in a.b=1")
-        value = {part: value}
-    found: dict[str, Any] = value
-    return found
+def _nested(key: str, value: object, word: str) -> dict[str, Any]:
+    *outer, last = key.removeprefix("--").split(".")
+    nested = {last: value}
+    for part in reversed(outer):
+        nested = {part: nested}
+    if not all((*outer, last)):
+        raise BadSetting(f"{word!r}: a key consists of names with dots between them, as in a.b=1")
+    return nested
 
 
-def _merge(config: dict[str, Any], other: Mapping[str, Any]) -> None:
+def _merge(config: dict[str, Any], other: Mapping[str, object]) -> None:
     for key, value in other.items():
         if isinstance(value, Mapping) and isinstance(config.get(key), dict):
             _merge(config[key], value)

@@ -1,17 +1,18 @@
-"""The first version's export: the times of a global step by which roles share devices, and a trace file."""
+"""The export of the first version: the times of a global step, by topology, and a trace file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
 from chiplog.core import messages
 from chiplog.frontends.tunix.perf import topology
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsOptions, PerfSpanQuery
-from chiplog.frontends.tunix.perf.recorder import Reading, checked
-from chiplog.frontends.tunix.perf.span import Span, SpanGroup, is_span
+from chiplog.frontends.tunix.perf.recorder import device_names
+from chiplog.frontends.tunix.perf.span import Span, SpanGroup, is_span, walk
 from chiplog.frontends.tunix.perf.topology import RoleTimes, Stretch
+from chiplog.frontends.tunix.perf.trace_export import TraceExport
 from chiplog.frontends.tunix.perf.trace_files import TraceWriter
 from chiplog.metrics.step_values.reducers import MetricsT
 
@@ -24,7 +25,7 @@ ExportFn = Callable[[PerfSpanQuery], MetricsT]
 
 
 class PerfMetricsExport:
-    """Makes export functions."""
+    """Creates export functions."""
 
     @staticmethod
     def from_cluster_config(
@@ -34,17 +35,14 @@ class PerfMetricsExport:
         *,
         legacy_gaps: bool = False,
     ) -> ExportFn:
-        """The metrics of a cluster's topology, and a trace file, unless `perf_metrics_options` in its training config
-        say that there is to be none."""
-        given = PerfMetricsOptions.of(getattr(cluster_config.training_config, "perf_metrics_options", None))
-        options = given or PerfMetricsOptions()
-        writer = None
+        """Return a function that computes the metrics of a cluster's topology and writes a trace file, unless
+        `perf_metrics_options` in the training config switch the file off."""
+        options = options_of(cluster_config) or PerfMetricsOptions()
         devices = role_devices(cluster_config)
-        if options.enable_trace_writer:
-            writer = TraceWriter(options.trace_dir or None, "perfetto_trace", devices)
+        writer = TraceWriter(options.trace_dir or None, "perfetto_trace", devices)
         return PerfMetricsExport.from_role_to_devices(
             devices,
-            writer,
+            writer if options.enable_trace_writer else None,
             log_rollout_time_at_micro_batch_level,
             log_actor_train_time_at_micro_batch_level,
             legacy_gaps=legacy_gaps,
@@ -52,124 +50,101 @@ class PerfMetricsExport:
 
     @staticmethod
     def from_role_to_devices(
-        role_to_devices: Mapping[str, Any],
+        role_to_devices: Mapping[str, object],
         trace_writer: TraceWriter | None = None,
         log_rollout_time_at_micro_batch_level: bool = False,
         log_actor_train_time_at_micro_batch_level: bool = False,
         *,
         legacy_gaps: bool = False,
     ) -> ExportFn:
-        """As `from_cluster_config`, by the devices of "rollout", "actor" and "refer"; one that is missing is looked for
-        on the main thread."""
-        devices = {role: _devices(role_to_devices, names) for role, names in ROLES.items()}
-        micro = {
-            "perf/rollout_time": log_rollout_time_at_micro_batch_level,
-            "perf/actor_train_time": log_actor_train_time_at_micro_batch_level,
+        """Do the same from the devices of "rollout", "actor" and "refer"; the spans of a missing role are those of
+        the main thread."""
+        devices = {
+            role: next((tuple(device_names(role_to_devices[name])) for name in names if name in role_to_devices), ())
+            for role, names in ROLES.items()
         }
-        return _Export(devices, trace_writer, micro, legacy_gaps)
+        micro_batches = log_rollout_time_at_micro_batch_level, log_actor_train_time_at_micro_batch_level
+        return _Export(devices, trace_writer, micro_batches, legacy_gaps)
 
     create_metrics_export_fn = from_cluster_config
 
 
 class _Export:
-    """An export function, with what it remembers."""
+    """An export function with its state."""
 
     def __init__(
         self,
         devices: Mapping[str, tuple[str, ...]],
         writer: TraceWriter | None,
-        micro: Mapping[str, bool],
+        micro_batches: tuple[bool, bool],  # whether to log each one's times, of the rollout and of the actor
         legacy_gaps: bool,
     ) -> None:
         self.topology = topology.topology(devices["rollout"], devices["actor"], devices["refer"])
-        self.writer = writer
-        self._first = {role: one[0] if one else None for role, one in devices.items()}
-        self._micro, self._legacy_gaps = micro, legacy_gaps
-        self._reading = Reading()
-        self._told: Stretch | None = None  # the step that metrics were made of
+        self.writer, self.trace = writer, TraceExport(writer)
+        self._first = {role: names[0] if names else None for role, names in devices.items()}
+        self._micro_batches, self._legacy_gaps = micro_batches, legacy_gaps
+        self._exported: Stretch | None = None  # the last step with metrics
 
     def __call__(self, query: PerfSpanQuery) -> MetricsT:
-        self.write(query)
+        self.trace.write(query)
         times = step_times(query, self._first)
         if times is None:
-            messages.once("tunix no step", f"there is no group {GLOBAL_STEP!r} to make metrics of")
+            messages.once("tunix no step", f"there is no group {GLOBAL_STEP!r} to compute metrics from")
             return {}
-        if times.step == self._told:  # this one was not traced
+        if times.step == self._exported:  # the current step was not traced
             return {}
-        self._told = times.step
-        found = topology.metrics(times, self.topology, legacy_gaps=self._legacy_gaps)
-        for name, stretches in zip(self._micro, (times.rollouts, times.actors), strict=True):
-            if self._micro[name]:
-                found |= {f"{name}/{at}": end - begin for at, (begin, end) in enumerate(stretches)}
-        return {name: (seconds, None) for name, seconds in found.items()}
+        self._exported = times.step
+        row = topology.metrics(times, self.topology, legacy_gaps=self._legacy_gaps)
+        times_by_name = ("perf/rollout_time", times.rollouts), ("perf/actor_train_time", times.actors)
+        for (name, stretches), is_logged in zip(times_by_name, self._micro_batches, strict=True):
+            if is_logged:
+                row |= {f"{name}/{at}": end - begin for at, (begin, end) in enumerate(stretches)}
+        return {name: (seconds, None) for name, seconds in row.items()}
 
-    def flush(self, query: PerfSpanQuery) -> None:
-        """Write what has come since the last call, and have all of it in the file."""
-        self.write(query)
-        if self.writer is not None:
-            self.writer.flush()
 
-    def write(self, query: PerfSpanQuery) -> None:
-        """Have what has come since the last call written."""
-        if self.writer is not None:
-            self.writer.write(self._reading.new(query.arrivals))
+def options_of(cluster_config: Any) -> PerfMetricsOptions | None:
+    """Return `perf_metrics_options` of a cluster's training config."""
+    return PerfMetricsOptions.of(getattr(cluster_config.training_config, "perf_metrics_options", None))
 
 
 def role_devices(cluster_config: Any) -> dict[str, tuple[str, ...]]:
-    """The devices of every role, as a cluster's config has them; roles may be words or members of any enum."""
+    """Return the devices of every role of a cluster; roles may be strings or members of any enum."""
     meshes = getattr(cluster_config, "role_to_mesh", None) or {}
-    return {str(getattr(role, "value", role)).lower(): tuple(checked(mesh)) for role, mesh in meshes.items()}
+    return {str(getattr(role, "value", role)).lower(): tuple(device_names(mesh)) for role, mesh in meshes.items()}
 
 
 def step_times(query: PerfSpanQuery, devices: Mapping[str, str | None]) -> RoleTimes | None:
-    """What happened in the last global step, each role on its first device."""
+    """Return the times of the last global step, each role's on its first device."""
     main = _last_step(query, None)
     if main is None:
         return None
-    on = {role: _last_step(query, device) or main for role, device in devices.items()}
+    steps = {role: _last_step(query, device) or main for role, device in devices.items()}
     sync = main.find_last_inner_span(WEIGHT_SYNC)
     return RoleTimes(
         _stretch(main),
         None if sync is None else _stretch(sync),
-        [_stretch(span) for span in _inside(on["rollout"]) if span.name == ROLLOUT],
-        [_stretch(span) for span in _inside(on["refer"]) if span.name in REFER],
-        [_stretch(group) for group in _groups(on["actor"]) if group.name == ACTOR],
-        [
-            _stretch(span)
-            for group in _groups(main)
-            if group.name == ACTOR
-            for span in _inside(group)
-            if span.name in TRAIN_STEP
-        ],
+        _spans(steps["rollout"], (ROLLOUT,)),
+        _spans(steps["refer"], REFER),
+        [_stretch(group) for group in _trainings(steps["actor"])],
+        [stretch for group in _trainings(main) for stretch in _spans(group, TRAIN_STEP)],
     )
 
 
 def _last_step(query: PerfSpanQuery, device: str | None) -> SpanGroup | None:
     if device is not None and device not in query.get_timeline_ids():
         return None
-    found = (query().main() if device is None else query().timeline(device)).last_group(GLOBAL_STEP).get()
-    return found[0] if found and found[0].end != inf else None
+    groups = (query().main() if device is None else query().timeline(device)).last_group(GLOBAL_STEP).get()
+    return groups[0] if groups and groups[0].end != inf else None
 
 
-def _inside(group: SpanGroup) -> Iterator[Span]:
-    """The spans in a group, at any depth, in order."""
-    for one in group.inner:
-        if is_span(one):
-            yield one
-        if isinstance(one, SpanGroup):
-            yield from _inside(one)
+def _spans(group: SpanGroup, names: tuple[str, ...]) -> list[Stretch]:
+    """Return the times of the spans with these names in a group, at any depth."""
+    return [_stretch(one) for _, one in walk(group) if is_span(one) and one.name in names]
 
 
-def _groups(group: SpanGroup) -> Iterator[SpanGroup]:
-    for one in group.inner:
-        if isinstance(one, SpanGroup):
-            yield one
-            yield from _groups(one)
+def _trainings(group: SpanGroup) -> list[SpanGroup]:
+    return [one for _, one in walk(group) if isinstance(one, SpanGroup) and one.name == ACTOR]
 
 
 def _stretch(span: Span) -> Stretch:
     return span.begin, span.end
-
-
-def _devices(given: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
-    return next((tuple(checked(given[name])) for name in names if name in given), ())

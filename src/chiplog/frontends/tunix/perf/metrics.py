@@ -1,4 +1,4 @@
-"""Questions about recorded spans (`PerfSpanQuery`), what is done with them, and the options of a config file."""
+"""Queries over recorded spans (`PerfSpanQuery`), export functions, and the options of a config file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from chiplog.metrics.step_values.reducers import MetricsT, Reducer
 
 __all__ = ["MetricsBuffer", "MetricsT", "PerfMetricsConfig", "PerfMetricsOptions", "PerfSpanQuery"]
 
-SECTIONS = ("rl_training_config", "training_config")  # of a config file that may hold the options
+SECTIONS = ("rl_training_config", "training_config")  # of a config file that may contain the options
 
-SWITCHES = {"true": True, "false": False}  # as a command line has them
+SWITCHES = {"true": True, "false": False}  # on a command line
 
-Selector = tuple[str, str, int]  # which, name, place
+Selector = tuple[str, slice]  # a name, and which of its groups
+ALL, FIRST, LAST, NONE = slice(None), slice(1), slice(-1, None), slice(0)
 
 
 class PerfSpanQuery:
-    """Groups of spans by timeline and name, from the outermost inwards.
+    """Groups of spans by timeline and name, from the outermost to the innermost.
 
     >>> query().main().last_group("global_step").all_groups("micro_batch_steps").get()
     """
@@ -42,47 +43,47 @@ class PerfSpanQuery:
         self._trees: dict[str, SpanGroup] = {}
         self._timeline: str | None = None
         self._selectors: tuple[Selector, ...] = ()
-        self.arrivals = arrivals or Arrivals()  # what it was made of, for writers of traces
+        self.arrivals = arrivals or Arrivals()  # its spans, for trace writers
 
     def __call__(self) -> PerfSpanQuery:
-        """A query of its own that goes on from here."""
+        """Return a copy, which can be continued independently."""
         return copy.copy(self)
 
     def main(self) -> PerfSpanQuery:
-        """On the main thread."""
+        """Select the main thread."""
         return self.timeline(self._main)
 
     def timeline(self, id: str) -> PerfSpanQuery:
-        """On a thread or a device; the last one that is named counts."""
+        """Select a thread or a device; a later choice replaces an earlier one."""
         self._timeline = id
         return self
 
     def first_group(self, name: str) -> PerfSpanQuery:
-        """The first of this name in each group so far."""
-        return self._select("first", name)
+        """Select the first group of this name in each selected group."""
+        return self._select(name, FIRST)
 
     def last_group(self, name: str) -> PerfSpanQuery:
-        """The last of this name in each group so far."""
-        return self._select("last", name)
+        """Select the last group of this name in each selected group."""
+        return self._select(name, LAST)
 
     def nth_group(self, name: str, index: int) -> PerfSpanQuery:
-        """The one at this place, from 0 on, in each group so far; none where there are fewer."""
-        return self._select("nth", name, index)
+        """Select the group of this name at an index, from 0, in each selected group; none if there are fewer."""
+        return self._select(name, slice(index, index + 1) if index >= 0 else NONE)
 
     def all_groups(self, name: str) -> PerfSpanQuery:
-        """All of this name in each group so far."""
-        return self._select("all", name)
+        """Select all groups of this name in each selected group."""
+        return self._select(name, ALL)
 
     def get(self) -> list[SpanGroup]:
-        """The groups that were selected; the root of the timeline where no group was named."""
+        """Return the selected groups; the root of the timeline if none was selected."""
         if self._timeline not in self._timelines:
             raise ValueError(f"timeline '{self._timeline}' not found; there are: {', '.join(self._timelines)}")
         if self._timeline not in self._trees:
             self._trees[self._timeline] = self._tree(self._timeline)
-        found = [self._trees[self._timeline]]
-        for which, name, place in self._selectors:
-            found = [one for group in found for one in _chosen(group.find_all_inner_groups(name), which, place)]
-        return found
+        groups = [self._trees[self._timeline]]
+        for name, which in self._selectors:
+            groups = [one for group in groups for one in group.find_all_inner_groups(name)[which]]
+        return groups
 
     def get_main_thread_id(self) -> str:
         return self._main
@@ -90,14 +91,14 @@ class PerfSpanQuery:
     def get_timeline_ids(self) -> list[str]:
         return list(self._timelines)
 
-    def _select(self, which: str, name: str, place: int = 0) -> PerfSpanQuery:
-        self._selectors = (*self._selectors, (which, name, place))
+    def _select(self, name: str, which: slice) -> PerfSpanQuery:
+        self._selectors = (*self._selectors, (name, which))
         return self
 
 
 @dataclasses.dataclass(slots=True)
 class MetricsBuffer:
-    """All that was logged about a global step, as it came; what a cluster's external metrics logger is called with."""
+    """The values of a global step, in the order of the calls: the argument of an external metrics logger."""
 
     global_steps: int
     metrics: dict[str, tuple[list[Any], Reducer | None]] = dataclasses.field(default_factory=dict)
@@ -106,7 +107,7 @@ class MetricsBuffer:
 
 @dataclasses.dataclass
 class PerfMetricsConfig:
-    """What is done with the spans of every global step; a version without a function records nothing."""
+    """The export functions, called at every global step; a version without a function records nothing."""
 
     custom_export_fn: Callable[[PerfSpanQuery], MetricsT] | None = None
     custom_export_fn_v2: Callable[[Any], MetricsT] | None = None
@@ -132,45 +133,47 @@ class PerfMetricsOptions:
             raise BadSetting("enable_trace_writer is True but neither perf v1 nor v2 is enabled.")
 
     @classmethod
-    def of(cls, given: PerfMetricsOptions | Mapping[str, Any] | None) -> PerfMetricsOptions | None:
-        """Options from a mapping; none of nothing. Fails with the key and the choices there are.
+    def of(cls, options: PerfMetricsOptions | Mapping[str, object] | None) -> PerfMetricsOptions | None:
+        """Return options from a mapping; None from nothing. An error names the key and the choices.
 
-        A mapping may name the export function of a version that it switches off: that is reported, and not an error.
+        A mapping may name the export function of a version that it switches off, which is reported.
         """
-        if given is None or isinstance(given, PerfMetricsOptions):
-            return given
-        if not isinstance(given, Mapping):
-            raise BadSetting(f"perf_metrics_options is a mapping, not {given!r:.100}; its keys are: {_keys(cls)}")
-        if not given:
-            return None
+        if options is None or isinstance(options, PerfMetricsOptions):
+            return options
         kinds = {field.name: type(field.default) for field in dataclasses.fields(cls)}
+        if not isinstance(options, Mapping):
+            raise BadSetting(
+                f"perf_metrics_options must be a mapping, not {options!r:.100}; its keys are: {', '.join(kinds)}"
+            )
+        if not options:
+            return None
         chosen: dict[str, Any] = {}
-        for key, value in given.items():
+        for key, value in options.items():
             if key not in kinds:
-                raise BadSetting(f"perf_metrics_options has no {key!r}; there are: {_keys(cls)}")
+                raise BadSetting(f"perf_metrics_options has no {key!r}; there are: {', '.join(kinds)}")
             chosen[key] = SWITCHES.get(str(value).lower(), value) if kinds[key] is bool else value
             if not isinstance(chosen[key], kinds[key]):
                 raise BadSetting(f"perf_metrics_options.{key} = {value!r}: must be a {kinds[key].__name__}")
         try:
-            return cls(**_without_idle_paths(chosen))
+            return cls(**_without_unused_paths(chosen))
         except BadSetting as error:
             raise BadSetting(f"Invalid perf metrics options: {error}") from None
 
     @classmethod
     def from_yaml(cls, text: str) -> PerfMetricsOptions | None:
-        """The options under `rl_training_config`, or `training_config`, in a YAML text."""
+        """Return the options under `rl_training_config` or `training_config` in a YAML text."""
         return cls.from_document(read_yaml(text))
 
     @classmethod
-    def from_document(cls, document: Any) -> PerfMetricsOptions | None:
-        """The same, of what was read from a file or from the command line."""
+    def from_document(cls, document: object) -> PerfMetricsOptions | None:
+        """Do the same for a parsed file or command line."""
         sections = [document.get(key) for key in SECTIONS] if isinstance(document, Mapping) else []
-        found = [section.get("perf_metrics_options") for section in sections if isinstance(section, Mapping)]
-        return cls.of(next(filter(None, found), None))
+        options = (section.get("perf_metrics_options") for section in sections if isinstance(section, Mapping))
+        return cls.of(next(filter(None, options), None))
 
 
-def read_yaml(text: str) -> Any:
-    """What a YAML text says; an empty one says nothing."""
+def read_yaml(text: str) -> object:
+    """Parse YAML; an empty text is an empty mapping."""
     try:
         import yaml
     except ImportError:
@@ -179,23 +182,9 @@ def read_yaml(text: str) -> Any:
     return {} if document is None else document
 
 
-def _without_idle_paths(given: Mapping[str, Any]) -> dict[str, Any]:
-    kept = dict(given)
+def _without_unused_paths(options: Mapping[str, Any]) -> dict[str, Any]:
+    kept = dict(options)
     for switch, path in (("enable_perf_v1", "custom_export_fn_path"), ("enable_perf_v2", "custom_export_fn_path_v2")):
         if kept.get(path) and kept.get(switch) is False:
             messages.once(f"tunix {path}", f"{path} = {kept.pop(path)!r} is not used: {switch} is false")
     return kept
-
-
-def _keys(kind: Any) -> str:
-    return ", ".join(field.name for field in dataclasses.fields(kind))
-
-
-def _chosen(groups: list[SpanGroup], which: str, place: int) -> list[SpanGroup]:
-    if which == "all":
-        return groups
-    if which == "first":
-        return groups[:1]
-    if which == "last":
-        return groups[-1:]
-    return groups[place : place + 1] if place >= 0 else []

@@ -1,4 +1,4 @@
-"""The first version's trace file, for those who write it themselves."""
+"""The trace file of the first version, for programs that write it themselves."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DEFAULT_TRACE_DIR = DEFAULT_EXPORT_DIR = trace_files.DIRECTORY
 
 
 class PerfettoTraceWriter(trace_files.TraceWriter):
-    """A trace for ui.perfetto.dev, `perfetto_trace_<unix time>.pb`; a directory that cannot be used is reported."""
+    """A trace for ui.perfetto.dev, `perfetto_trace_<unix time>.pb`; an unusable directory is reported."""
 
     def __init__(self, export_dir: str | None = None) -> None:
         super().__init__(export_dir or None, "perfetto_trace")
         self._numbers = count(1)
-        self._zero = RunClock().offset  # wall-clock time at which `time.perf_counter` was 0
+        self._zero = RunClock().offset  # the wall-clock time at which `time.perf_counter` was 0
 
     def log_trace(
         self,
@@ -29,35 +29,21 @@ class PerfettoTraceWriter(trace_files.TraceWriter):
         refer_inference_spans: Iterable[Span],
         actor_train_groups: Iterable[Span],
     ) -> None:
-        """Append a step: the threads' groups, and what each role's devices did. It is in the file when this returns."""
-        found: list[Recorded] = []
+        """Append a step: the groups of threads, and the work of each role's devices. Returns when the file has it."""
+        spans: list[Recorded] = []
         for at, group in enumerate(global_step_groups):
-            found += self._all(group, "Main" if at == 0 else f"Main -- thread {at}", "", 0)
-        for lane, spans in (
-            ("Rollout", rollout_spans),
-            ("Reference", refer_inference_spans),
-            ("Actor", actor_train_groups),
-        ):
-            for span in spans:
-                found += self._all(span, lane, "device", 0)
-        self.write(found)
+            spans += self._recorded(group, "Main" if at == 0 else f"Main -- thread {at}", "", 0)
+        roles = {"Rollout": rollout_spans, "Reference": refer_inference_spans, "Actor": actor_train_groups}
+        for lane, role_spans in roles.items():
+            for span in role_spans:
+                spans += self._recorded(span, lane, "device", 0)
+        self.write(spans)
         self.flush()
 
-    def _all(self, span: Span, lane: str, kind: str, parent: int) -> Iterator[Recorded]:
-        """A span that has ended, and those in it."""
+    def _recorded(self, span: Span, lane: str, kind: str, parent: int) -> Iterator[Recorded]:
+        """Yield a span, if it has ended, and those inside it."""
         number = next(self._numbers)
         if span.end != inf:
-            start, stop = (round(second * 1e9) + self._zero for second in (span.begin, span.end))
-            yield Recorded(
-                number,
-                parent,
-                span.name,
-                lane,
-                start,
-                stop - start,
-                failed=bool(span.error),
-                kind=kind,
-                error=span.error,
-            )
+            yield trace_files.recorded(span, number, parent, lane, kind, self._zero)
         for inner in span.inner if isinstance(span, SpanGroup) else ():
-            yield from self._all(inner, lane, kind, number)
+            yield from self._recorded(inner, lane, kind, number)

@@ -1,14 +1,15 @@
-"""Spans and groups of spans, as the first version has them: a tree a timeline, times in seconds."""
+"""Spans and groups of spans of the first version: one tree per timeline, times in seconds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf, isclose
 
-CLOSE = 1e-9  # s between times that are the same
+CLOSE = 1e-9  # s between times that count as equal
 
 
 class Span:
-    """A stretch of work; its end is infinite while it is open."""
+    """An interval of work; its end is infinite while it is open."""
 
     __slots__ = ("begin", "end", "error", "name")
 
@@ -28,7 +29,7 @@ class Span:
 
 
 class SpanGroup(Span):
-    """A stretch that others lie in, in order; the root lies in itself. One opened as a span is found as one."""
+    """A span that contains others, in order; the root is its own outer. If opened as a span, it is found as one."""
 
     __slots__ = ("as_span", "inner", "outer")
 
@@ -57,26 +58,31 @@ class SpanGroup(Span):
     def find_last_inner_span(self, name: str) -> Span | None:
         return next(reversed(self.find_all_inner_spans(name)), None)
 
-    def picture(self, born: float = 0.0, depth: int = 0) -> str:
-        """The tree in lines, each deeper one indented; times since `born`."""
-        lines = f"{'  ' * depth}- {self.name} ({self.begin - born:.6f}, {self.end - born:.6f})\n"
-        for one in self.inner:
-            if isinstance(one, SpanGroup):
-                lines += one.picture(born, depth + 1)
-            else:
-                lines += f"{'  ' * (depth + 1)}- {one.name} ({one.begin - born:.6f}, {one.end - born:.6f})\n"
-        return lines
+    def picture(self, born: float = 0.0) -> str:
+        """Return the tree as indented lines, with times since `born`."""
+        return "".join(
+            f"{'  ' * depth}- {one.name} ({one.begin - born:.6f}, {one.end - born:.6f})\n"
+            for depth, one in ((0, self), *walk(self))
+        )
+
+
+def walk(group: SpanGroup, depth: int = 1) -> Iterator[tuple[int, Span]]:
+    """Yield everything in a group, with its depth, in order."""
+    for one in group.inner:
+        yield depth, one
+        if isinstance(one, SpanGroup):
+            yield from walk(one, depth + 1)
 
 
 def is_span(one: Span) -> bool:
-    """Whether it was opened as a span, whatever lies in it."""
+    """Whether it was opened as a span, even if it contains others."""
     return not isinstance(one, SpanGroup) or one.as_span
 
 
 def merge_span_group_trees(first: Span, second: Span) -> Span:
-    """What is in either of two trees of one root, as a new one: groups that both have are merged, spans are there once.
+    """Merge two trees with the same root into a new one, in which groups and spans of both appear once.
 
-    Fails where their roots are not the same, or where what is not the same overlaps.
+    Fails if the roots differ, or if different spans overlap.
     """
     if not _is_same(first, second):
         raise ValueError(f"Roots are not identical: {first!r} and {second!r}")
@@ -94,7 +100,7 @@ def _is_same(one: Span, other: Span) -> bool:
 
 
 def _merged(same: list[Span], outer: SpanGroup | None) -> Span:
-    """A copy of the same node of several trees, with what lies in any of them, in `outer`."""
+    """Copy the same node of several trees into `outer`, with the contents of all of them."""
     one = same[0]
     if not isinstance(one, SpanGroup):
         span = Span(one.name, one.begin, one.end, one.error)
@@ -106,13 +112,13 @@ def _merged(same: list[Span], outer: SpanGroup | None) -> Span:
     children: list[list[Span]] = []
     inside = [child for each in same if isinstance(each, SpanGroup) for child in each.inner]
     for child in sorted(inside, key=lambda one: one.begin):
-        last = children[-1][0] if children and len(same) > 1 else None  # one that only one tree has is as it is there
+        last = children[-1][0] if children and len(same) > 1 else None  # what only one tree has is copied as it is
         if last is not None and _is_same(last, child):
             children[-1].append(child)
         elif last is not None and child.begin < last.end - CLOSE:
             raise ValueError(f"Merge is not possible: Overlap detected between {last!r} and {child!r}")
         else:
             children.append([child])
-    for found in children:
-        _merged(found, group)
+    for nodes in children:
+        _merged(nodes, group)
     return group

@@ -1,1 +1,1 @@
-"""Reinforcement learning: a cluster's metrics and traces."""
+"""Reinforcement learning: the metrics and traces of a cluster."""

@@ -1,6 +1,6 @@
-"""`RLCluster`: the metrics and traces of a reinforcement learning job around a loop of yours. It does not train.
+"""`RLCluster`: the metrics and traces of a reinforcement learning job around your own loop. It does not train.
 
-It owns one metrics logger for all roles, what the calls of a global step say, and the tracers.
+It has one metrics logger for all roles, a buffer for the metrics of global steps, and the tracers.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import Any, ClassVar
 
 from chiplog.core import messages
 from chiplog.frontends.tunix.config_base import Config
-from chiplog.frontends.tunix.perf import trace, trace_files
+from chiplog.frontends.tunix.perf import trace
 from chiplog.frontends.tunix.perf.config import create_perf_config, with_traces
 from chiplog.frontends.tunix.perf.experimental import constants
 from chiplog.frontends.tunix.perf.experimental import tracer as trace_v2
 from chiplog.frontends.tunix.perf.export import GLOBAL_STEP, role_devices
 from chiplog.frontends.tunix.perf.metrics import MetricsBuffer, PerfMetricsConfig, PerfMetricsOptions
 from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.trace_export import trace_of
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, Mode, split
 from chiplog.frontends.tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
-from chiplog.frontends.tunix.step_buffer import Gathering
+from chiplog.frontends.tunix.step_buffer import StepBuffer
 from chiplog.metrics.step_values.buffer import Gathered
 from chiplog.metrics.step_values.reducers import MetricsT
 
 
 class Role(Enum):
-    """Who works on a mesh; the words do as well as keys of `role_to_mesh`."""
+    """The role of a mesh; the strings are also valid keys of `role_to_mesh`."""
 
     ACTOR = "actor"
     CRITIC = "critic"
@@ -40,7 +41,7 @@ class Role(Enum):
 class RLTrainingConfig(TrainingConfig):
     """A `TrainingConfig` for several roles, with the options of performance tracing."""
 
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+    DEFAULTS: ClassVar[Mapping[str, object]] = {
         **TrainingConfig.DEFAULTS,
         "actor_optimizer": None,
         "critic_optimizer": None,
@@ -51,20 +52,20 @@ class RLTrainingConfig(TrainingConfig):
         "compute_logps_chunk_size": 0,
     }
 
-    actor_optimizer: Any
-    critic_optimizer: Any
+    actor_optimizer: object
+    critic_optimizer: object
     perf_metrics_options: PerfMetricsOptions | None
 
     def __init__(
-        self, *, perf_metrics_options: PerfMetricsOptions | Mapping[str, Any] | None = None, **given: Any
+        self, *, perf_metrics_options: PerfMetricsOptions | Mapping[str, object] | None = None, **settings: object
     ) -> None:
-        super().__init__(perf_metrics_options=PerfMetricsOptions.of(perf_metrics_options), **given)
+        super().__init__(perf_metrics_options=PerfMetricsOptions.of(perf_metrics_options), **settings)
 
 
 class ClusterConfig(Config):
-    """Which role works where, and how it is trained; arguments that mean nothing here are kept as attributes."""
+    """The meshes of the roles, and how they are trained; settings that mean nothing here are kept as attributes."""
 
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+    DEFAULTS: ClassVar[Mapping[str, object]] = {
         "role_to_mesh": None,
         "role_to_logical_axis_rule": None,
         "rollout_engine": "vanilla",
@@ -73,34 +74,34 @@ class ClusterConfig(Config):
         "rollout_config": None,
     }
 
-    role_to_mesh: dict[Any, Any]
+    role_to_mesh: dict[Role | str, object]
     training_config: RLTrainingConfig
-    rollout_config: Any
+    rollout_config: object
 
     def __init__(
         self,
         *,
-        role_to_mesh: Mapping[Any, Any] | None = None,
+        role_to_mesh: Mapping[Any, object] | None = None,
         training_config: RLTrainingConfig | None = None,
-        **given: Any,
+        **settings: object,
     ) -> None:
         super().__init__(
-            role_to_mesh=dict(role_to_mesh or {}), training_config=training_config or RLTrainingConfig(), **given
+            role_to_mesh=dict(role_to_mesh or {}), training_config=training_config or RLTrainingConfig(), **settings
         )
 
 
 class RLCluster:
-    """One logger, the trainers of actor and critic, and what is said about each global step."""
+    """One logger, the trainers of actor and critic, and the metrics of global steps."""
 
     def __init__(
         self,
         *,
-        actor: Any = None,
-        critic: Any = None,
-        tokenizer: Any = None,
+        actor: object = None,
+        critic: object = None,
+        tokenizer: object = None,
         cluster_config: ClusterConfig,
         perf_config: PerfMetricsConfig | None = None,
-        **others: Any,
+        **others: object,
     ) -> None:
         self.actor, self.critic, self.tokenizer = actor, critic, tokenizer
         self.cluster_config, self.others = cluster_config, others
@@ -108,11 +109,12 @@ class RLCluster:
         config = cluster_config.training_config
         self.perf_config = perf_config or create_perf_config(cluster_config) or PerfMetricsConfig()
         self._exports = with_traces(self.perf_config, cluster_config)
+        self._traces = trace_of(self._exports.custom_export_fn), trace_of(self._exports.custom_export_fn_v2)
         self.metrics_logger = MetricsLogger(config.metrics_logging_options)
         self.metrics_logger.current_step = lambda: self.global_steps
-        self._external: Callable[[MetricsBuffer], Any] | None = None
-        self._gathering = Gathering(self.metrics_logger, self._bring)
-        self._complete = 0  # the global step before which nothing more is expected
+        self._external: Callable[[MetricsBuffer], object] | None = None
+        self._buffer = StepBuffer(self.metrics_logger, self._log)
+        self._complete = 0  # the global step before which no more metrics are expected
         self._recording: Recording | None = None
         self.perf, self.perf_v2 = self._tracers()
         self.actor_trainer = self._trainer("actor", actor, config.actor_optimizer)
@@ -120,9 +122,9 @@ class RLCluster:
 
     @contextmanager
     def global_step(self) -> Iterator[int]:
-        """One global step: what is traced and said inside belongs to it; at its end its perf metrics are made.
+        """Run one global step: everything traced and buffered inside belongs to it, and its end exports perf metrics.
 
-        A loop that counts `global_steps` itself calls `export_perf` when a step has ended.
+        A loop that counts `global_steps` itself calls `export_perf` at the end of each step.
         """
         if self.metrics_logger.run is not None:
             self.metrics_logger.run.begin_step(self.global_steps)
@@ -137,41 +139,42 @@ class RLCluster:
         self.global_steps += 1
 
     def export_perf(self) -> None:
-        """Have the export functions called, and say what they return about the current global step."""
+        """Call the export functions, and buffer the metrics that they return for the current global step."""
         for tracer in (self.perf, self.perf_v2):
-            if found := tracer.export():
-                self.buffer_metrics(found)
+            if metrics := tracer.export():
+                self.buffer_metrics(metrics)
 
     def buffer_metrics(self, metrics: MetricsT, mode: Mode | str = Mode.TRAIN) -> None:
-        """Say something about the current global step: `{name: (value, reducer or None)}`.
+        """Buffer metrics of the current global step: `{name: (value, reducer or None)}`.
 
-        A step is logged when the first thing is said about a later one, or at the end.
+        A step is logged when the first metrics of a later one arrive, or at the end.
         """
         self.buffer_metrics_async(metrics, mode, self.global_steps)
 
     def buffer_metrics_async(self, metrics: MetricsT, mode: Mode | str = Mode.TRAIN, step: int | None = None) -> None:
-        """Say something about any global step, from any thread and in any order."""
+        """Buffer metrics of any global step, from any thread and in any order."""
         current = self.global_steps
-        self._gathering.add(metrics, mode, current if step is None else step)
-        if current != self._complete:  # what comes late for an earlier step is kept together until the next one
+        self._buffer.add(metrics, mode, current if step is None else step)
+        if current != self._complete:  # late metrics of earlier steps stay in the buffer until the next step
             self._complete = current
-            self._gathering.complete(before=current)
+            self._buffer.complete(before=current)
 
-    def with_external_metrics_logger(self, external_metrics_logger: Callable[[MetricsBuffer], Any]) -> RLCluster:
-        """Have a function called with all that was said about a step, as it came."""
+    def with_external_metrics_logger(self, external_metrics_logger: Callable[[MetricsBuffer], object]) -> RLCluster:
+        """Call a function with the buffered metrics of every step."""
         self._external = external_metrics_logger
         return self
 
     def close(self) -> None:
-        """Log what is left, once, and close the logger."""
+        """Log what is left and close the logger and the trace files."""
         for trainer in (self.actor_trainer, self.critic_trainer):
             if trainer is not None:
                 trainer.flush(self.metrics_logger.left())
         self._end_traces()
-        self._gathering.flush(self.metrics_logger.left())
+        self._buffer.flush(self.metrics_logger.left())
         self.metrics_logger.close()
-        for export_fn in (self._exports.custom_export_fn, self._exports.custom_export_fn_v2):
-            trace_files.close(export_fn)
+        for trace_file in self._traces:
+            if trace_file is not None:
+                trace_file.close()
 
     def __enter__(self) -> RLCluster:
         return self
@@ -180,7 +183,7 @@ class RLCluster:
         self.close()
 
     def _tracers(self) -> tuple[trace.PerfTracer | trace.NoopTracer, trace_v2.PerfTracer | trace_v2.NoopTracer]:
-        """Both versions, on one recording; one that has no export function records nothing."""
+        """Create the tracers of both versions, on one recording; without an export function they record nothing."""
         first: trace.PerfTracer | trace.NoopTracer = trace.NoopTracer()
         second: trace_v2.PerfTracer | trace_v2.NoopTracer = trace_v2.NoopTracer()
         config = self._exports
@@ -200,25 +203,27 @@ class RLCluster:
             )
         if run is not None:
             run.before_finish(self._end_traces)
-            for export_fn in (config.custom_export_fn, config.custom_export_fn_v2):
-                trace_files.name_journal(export_fn, str(run.dir))
+            for trace_file in self._traces:
+                if trace_file is not None and trace_file.writer is not None:
+                    trace_file.writer.journal = str(run.dir)
         return first, second
 
     def _end_traces(self) -> None:
         """Wait for the devices, and complete the trace files."""
         if self._recording is not None:
             self._recording.settle(self.metrics_logger.left())
-        if isinstance(self.perf, trace.PerfTracer):
-            trace_files.flush(self._exports.custom_export_fn, trace.query(self.perf))
-        if isinstance(self.perf_v2, trace_v2.PerfTracer):
-            trace_files.flush(self._exports.custom_export_fn_v2, self.perf_v2.timelines)
+        first, second = self._traces
+        if first is not None and isinstance(self.perf, trace.PerfTracer):
+            first.flush(trace.query(self.perf))
+        if second is not None and isinstance(self.perf_v2, trace_v2.PerfTracer):
+            second.flush(self.perf_v2.timelines)
 
-    def _trainer(self, role: str, model: Any, optimizer: Any) -> PeftTrainer:
+    def _trainer(self, role: str, model: object, optimizer: object) -> PeftTrainer:
         config = copy.copy(self.cluster_config.training_config)
         config.metrics_prefix = role
         return PeftTrainer(model, optimizer, config, metrics_logger=self.metrics_logger)
 
-    def _bring(self, gathered: Gathered) -> None:
+    def _log(self, gathered: Gathered) -> None:
         if gathered.row:
             row = {split(name): value for name, value in gathered.row.items()}
             self.metrics_logger.log_row(row, gathered.mode, int(gathered.step))
@@ -232,4 +237,4 @@ class RLCluster:
                 )
 
 
-RLEngine = RLCluster  # what the original calls it by now
+RLEngine = RLCluster  # its name in newer versions of Tunix

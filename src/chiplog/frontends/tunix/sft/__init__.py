@@ -1,1 +1,1 @@
-"""Supervised fine-tuning: the metrics logger, and a trainer's metrics."""
+"""Supervised fine-tuning: the metrics logger, and the metrics of a trainer."""

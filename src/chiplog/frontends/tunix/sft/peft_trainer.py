@@ -1,7 +1,7 @@
-"""`PeftTrainer`: the metrics of a trainer around a step function of yours. It does not train.
+"""`PeftTrainer`: a trainer's metrics around your own step function. It does not train.
 
-It owns the metrics logger, the timing of steps and what the micro-batches of a step say; the function it is given does
-the rest, and returns the loss with whatever else is to be logged.
+It logs metrics, times steps and combines the values of micro-batches. Your function does the training, and returns the
+loss and anything else to log.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from chiplog.frontends.tunix.backends import is_first
 from chiplog.frontends.tunix.config_base import Config
 from chiplog.frontends.tunix.sft import system_metrics_calculator as operations
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions, Mode
-from chiplog.frontends.tunix.step_buffer import Gathering
+from chiplog.frontends.tunix.step_buffer import StepBuffer
 from chiplog.metrics.rl import perplexity, step_times
 from chiplog.metrics.step_values.buffer import Gathered
 from chiplog.metrics.step_values.reducers import MetricsT, Reducer
 from chiplog.runtime.devices.flop_counter import count_jax
 
-StepFn = Callable[..., Any]
-BATCH_SIZES = ("train_micro_batch_size", "mini_batch_size", "batch_size")  # of a config, the nearest first
+StepFn = Callable[[Any], Any]
+BATCH_SIZES = ("train_micro_batch_size", "mini_batch_size", "batch_size")  # settings, the most specific first
 
 
 class TrainingConfig(Config):
-    """What a trainer is given; arguments that mean nothing here are kept as attributes."""
+    """The settings of a trainer; those that mean nothing here are kept as attributes."""
 
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+    DEFAULTS: ClassVar[Mapping[str, object]] = {
         "eval_every_n_steps": None,
         "max_steps": None,
         "gradient_accumulation_steps": None,
@@ -56,25 +56,25 @@ class TrainingConfig(Config):
 
 
 class LossOutput(msgspec.Struct, frozen=True):
-    """What a step function may return: a loss, plain or weighted, and other values by name."""
+    """A possible return value of a step function: a loss, plain or weighted, and other values by name."""
 
-    loss: Any
-    aux_metrics: Mapping[str, Any] = {}
+    loss: object
+    aux_metrics: Mapping[str, object] = {}
 
 
 class PeftTrainer:
-    """Times the steps of a training and logs what they return, `{prefix}/train/loss` and so on; steps count from 1."""
+    """Times training steps and logs what they return: `{prefix}/train/loss` and so on. The first step is 1."""
 
     def __init__(
         self,
-        model: Any = None,
-        optimizer: Any = None,
+        model: object = None,
+        optimizer: object = None,
         training_config: TrainingConfig | None = None,
         *,
         metrics_logger: MetricsLogger | None = None,
         flops_per_step: float | None = None,
         clock: Callable[[], float] = time.perf_counter,
-        **others: Any,
+        **others: object,
     ) -> None:
         self.model, self.optimizer = model, optimizer
         self.config = training_config or TrainingConfig()
@@ -87,30 +87,30 @@ class PeftTrainer:
         self._reducers: dict[str, Reducer | None] = {}
         self._step_fn: StepFn | None = None
         self._eval_fn: StepFn | None = None
-        self._gathering = Gathering(self.metrics_logger, self._bring)
+        self._buffer = StepBuffer(self.metrics_logger, self._log)
         self._micro = 0
         self._began: float | None = None
-        self._flops = 0.0  # of the step so far, where nobody gives them
-        self._counted: float | None = None  # of a batch, by the compiler; 0: it cannot say
+        self._flops = 0.0  # of the current step, unless `flops_per_step` is set
+        self._counted: float | None = None  # operations of a batch, by the compiler; 0: it cannot count them
         self._params: int | None = None
-        self._returned: set[str] = set()  # the names of what step functions have returned
+        self._returned: set[str] = set()  # the names of all values that step functions have returned
 
     def with_step_fn(self, step_fn: StepFn, eval_fn: StepFn | None = None) -> PeftTrainer:
-        """The functions that do the work, each called with a batch; `eval_fn` is `step_fn` unless it is given."""
+        """Set the functions that train and evaluate, each called with a batch; `eval_fn` defaults to `step_fn`."""
         self._step_fn, self._eval_fn = step_fn, eval_fn or step_fn
         return self
 
     def with_rl_metrics_to_log(self, reducers: Mapping[str, Reducer | None]) -> None:
-        """How the values of several micro-batches become one, by name; the mean where nothing is said."""
+        """Set how the values of several micro-batches become one, by name; the default is the mean."""
         self._reducers |= reducers
 
     def train(self, train_ds: Iterable[Any], eval_ds: Iterable[Any] | None = None) -> None:
-        """Go through the batches: a step for each, or for as many as gradients are accumulated over."""
+        """Train on all batches: one step per batch, or per group of batches if gradients are accumulated."""
         if self._step_fn is None:
-            raise ValueError("a trainer needs a function that does the work: trainer.with_step_fn(step_fn)")
+            raise ValueError("a trainer needs a step function: trainer.with_step_fn(step_fn)")
         every, most = self.config.eval_every_n_steps, self.config.max_steps
         batches = iter(train_ds)
-        while most is None or self.train_steps < most:  # a batch that is not needed is not asked for
+        while most is None or self.train_steps < most:  # never ask for a batch that is not needed
             try:
                 batch = next(batches)
             except StopIteration:
@@ -121,56 +121,56 @@ class PeftTrainer:
                 self.evaluate(eval_ds)
 
     def evaluate(self, eval_ds: Iterable[Any]) -> None:
-        """One record for all batches of an evaluation, at the number of steps trained so far."""
+        """Evaluate all batches and log one row, at the number of steps trained so far."""
         if self._eval_fn is None:
-            raise ValueError("a trainer needs a function that evaluates: trainer.with_step_fn(step_fn, eval_fn)")
+            raise ValueError("a trainer needs an evaluation function: trainer.with_step_fn(step_fn, eval_fn)")
         for batch in eval_ds:
-            self._gathering.add(self._metrics(self._eval_fn(batch)), Mode.EVAL, self.train_steps)
-        self._gathering.complete(before=self.train_steps + 1)
-        self._began = None  # what an evaluation takes is no part of the next step
+            self._buffer.add(self._metrics(self._eval_fn(batch)), Mode.EVAL, self.train_steps)
+        self._buffer.complete(before=self.train_steps + 1)
+        self._began = None  # the time of an evaluation does not count for the next step
 
     def begin_step(self) -> None:
-        """The clock of a step begins where the one before ended, or here."""
+        """Start the clock of a step, unless it has run since the step before."""
         if self._began is None:
             self._began = self._clock()
 
-    def end_micro_step(self, output: Any, batch: Any = None) -> bool:
-        """Take what a step function returned along; true when that was the last micro-batch of a step.
+    def end_micro_step(self, output: object, batch: object = None) -> bool:
+        """Buffer what a step function returned; return true for the last micro-batch of a step.
 
-        A loss, a mapping with `loss` in it, a pair (loss, mapping), or a `LossOutput`. With the batch, the operations
-        of the step are estimated from its tokens; without, from the batch size of the config.
+        The output is a loss, a mapping that contains `loss`, a pair (loss, mapping), or a `LossOutput`. The operations
+        of the step are estimated from the tokens of the batch, or from the batch size in the config.
         """
         step = self.train_steps + 1
-        self._gathering.add(self._metrics(output), Mode.TRAIN, step)
+        self._buffer.add(self._metrics(output), Mode.TRAIN, step)
         self._micro += 1
         if self.flops_per_step is None:
             self._flops += self._operations(batch)
         if self._micro < (self.config.gradient_accumulation_steps or 1):
             return False
         self._micro, self.train_steps = 0, step
-        self._gathering.add(self._of_step(), Mode.TRAIN, step)
-        self._gathering.complete(before=step + 1)
+        self._buffer.add(self._of_step(), Mode.TRAIN, step)
+        self._buffer.complete(before=step + 1)
         return True
 
     def flush(self, timeout: float = 30.0) -> None:
-        """Log what is left, also of a step that is not complete; what is on a device is waited for so long."""
-        self._gathering.flush(timeout)
+        """Log what is left, incomplete steps too; wait at most `timeout` seconds for values on a device."""
+        self._buffer.flush(timeout)
 
     def close(self) -> None:
-        """Log what is left, and close the logger."""
+        """Log what is left and close the logger."""
         self.flush(self.metrics_logger.left())
         self.metrics_logger.close()
 
-    def _metrics(self, output: Any) -> MetricsT:
+    def _metrics(self, output: object) -> MetricsT:
         loss, more = _parts(output)
-        found = {"loss": loss, **more} if loss is not None else dict(more)
-        self._returned |= found.keys()
-        return {name: (value, self._reducers.get(name)) for name, value in found.items()}
+        values = {"loss": loss, **more} if loss is not None else dict(more)
+        self._returned |= values.keys()
+        return {name: (value, self._reducers.get(name)) for name, value in values.items()}
 
     def _of_step(self) -> MetricsT:
-        """What is known only when a step has ended: its time, and the learning rate."""
+        """Return what is known only at the end of a step: its time and the learning rate."""
         now = self._clock()
-        row: dict[str, Any] = {}
+        row: dict[str, object] = {}
         if self._began is not None:
             row |= step_times(now - self._began, self.flops_per_step or self._flops or None)
         self._flops = 0.0
@@ -181,20 +181,21 @@ class PeftTrainer:
         self._began = now
         return {name: (value, None) for name, value in row.items()}
 
-    def _report_absent(self, there: set[str]) -> None:
-        """Name the documented metrics that a model or an optimizer of an unknown kind cannot have."""
+    def _report_absent(self, logged: set[str]) -> None:
+        """Report the documented metrics that cannot be logged for this model and optimizer."""
         absent = []
-        if self.optimizer is not None and "learning_rate" not in there:
+        if self.optimizer is not None and "learning_rate" not in logged:
             kind = type(self.optimizer).__name__
-            absent.append(f"learning_rate: {kind} does not say it, so return it from the step function")
-        if (self.model is not None or self.optimizer is not None) and "tflops_per_step" not in there:
+            absent.append(f"learning_rate: {kind} does not have it, so return it from the step function")
+        if (self.model is not None or self.optimizer is not None) and "tflops_per_step" not in logged:
             absent.append("tflops_per_step: the operations cannot be counted, so set trainer.flops_per_step")
         if absent and is_first(os.environ):
-            said = f"not logged are {'; '.join(absent)}"
-            messages.once(f"tunix absent {said}", said)
+            text = f"not logged are {'; '.join(absent)}"
+            messages.once(f"tunix absent {text}", text)
 
-    def _operations(self, batch: Any) -> float:
-        """Of one batch: counted by the compiler of a jitted step function, else 6 for each parameter and token."""
+    def _operations(self, batch: object) -> float:
+        """Return those of one batch: counted by the compiler of a jitted step function, else 6 per parameter and
+        token."""
         if self._counted is None:
             self._counted = 0.0
             try:
@@ -211,12 +212,12 @@ class PeftTrainer:
         return operations.PER_PARAMETER * self._params * (operations.count_tokens(batch) or self._examples())
 
     def _examples(self) -> int:
-        """Of one micro-batch, as far as the config knows."""
-        known = (getattr(self.config, name, None) for name in BATCH_SIZES)
-        return next((size for size in known if isinstance(size, int) and size > 0), 1)
+        """Return the size of a micro-batch, according to the config."""
+        sizes = (getattr(self.config, name, None) for name in BATCH_SIZES)
+        return next((size for size in sizes if isinstance(size, int) and size > 0), 1)
 
-    def _bring(self, gathered: Gathered) -> None:
-        row: dict[str, Any] = dict(gathered.row)
+    def _log(self, gathered: Gathered) -> None:
+        row = dict(gathered.row)
         if "loss" in row and "perplexity" not in row:
             row["perplexity"] = perplexity(row["loss"])
         named = {(self.metrics_prefix, name): value for name, value in row.items()}
@@ -224,7 +225,7 @@ class PeftTrainer:
         self.metrics_logger.log_texts(gathered.samples, gathered.mode, int(gathered.step))
 
 
-def _params(model: Any) -> int:
+def _params(model: object) -> int:
     try:
         return operations.count_params(model)
     except Exception as error:
@@ -233,7 +234,7 @@ def _params(model: Any) -> int:
 
 
 def learning_rate(optimizer: Any, depth: int = 6) -> Any:
-    """What an optimizer says of its rate: `hyperparams` in its state, at whatever depth, or torch's `param_groups`."""
+    """Return the learning rate from `hyperparams` in the optimizer's state, at any depth, or torch's `param_groups`."""
     if optimizer is None or depth < 0:
         return None
     hyperparams = getattr(optimizer, "hyperparams", None)
@@ -248,7 +249,8 @@ def learning_rate(optimizer: Any, depth: int = 6) -> Any:
     return next((rate for one in inside if (rate := learning_rate(one, depth - 1)) is not None), None)
 
 
-def _parts(output: Any) -> tuple[Any, Mapping[str, Any]]:
+def _parts(output: Any) -> tuple[object, Mapping[str, object]]:
+    """Split the output of a step function into its loss and other values by name."""
     if isinstance(output, LossOutput) or (hasattr(output, "loss") and hasattr(output, "aux_metrics")):
         return output.loss, output.aux_metrics
     if isinstance(output, Mapping):

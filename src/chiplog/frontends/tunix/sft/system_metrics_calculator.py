@@ -1,4 +1,4 @@
-"""How many operations a training step takes: measured by the compiler, or estimated from a model's parameters."""
+"""The floating point operations of a training step: counted by the compiler, or estimated from the parameters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from chiplog.core import messages
 from chiplog.runtime.devices.flop_counter import count_jax
 
-PER_PARAMETER = 6  # operations for each parameter and token: 2 forward, 4 backward
-DEEPEST = 4
+PER_PARAMETER = 6  # operations per parameter and token: 2 forward, 4 backward
+DEEPEST = 4  # containers in containers
 
 
 def measure_tflops_per_step(
-    train_step_fn: Callable[..., Any], model: Any, optimizer: Any, train_example: Any
+    train_step_fn: Callable[..., object], model: object, optimizer: object, train_example: object
 ) -> float | None:
-    """TFLOPs of a jitted `train_step_fn(model, optimizer, train_example)`, by its compiler; None if it cannot say."""
+    """Count the TFLOPs of a jitted `train_step_fn(model, optimizer, train_example)`; None if that is impossible."""
     if not hasattr(train_step_fn, "lower"):
         messages.once("tunix tflops jit", "TFLOPs cannot be measured: train_step_fn is not a jitted function")
         return None
@@ -30,7 +30,7 @@ def measure_tflops_per_step(
 
 
 def approximate_tflops_per_second(total_model_params: int, global_batch_size: int, step_time_delta: float) -> float:
-    """6 × parameters × batch / seconds, in TFLOPs; 0 where there are no parameters or no time."""
+    """Return 6 × parameters × batch / seconds, in TFLOPs; 0 without parameters or time."""
     if total_model_params <= 0 or step_time_delta <= 0:
         messages.once(
             "tunix tflops nothing",
@@ -40,8 +40,8 @@ def approximate_tflops_per_second(total_model_params: int, global_batch_size: in
     return PER_PARAMETER * total_model_params * global_batch_size / step_time_delta / 1e12
 
 
-def count_params(model: Any) -> int:
-    """The parameters of a torch module, of a flax module, or of arrays in any containers; 0 for what has none."""
+def count_params(model: object) -> int:
+    """Return the number of parameters of a torch or flax module, or of arrays in containers; 0 if there are none."""
     if callable(parameters := getattr(model, "parameters", None)):
         return sum(weight.numel() for weight in parameters())
     nnx = sys.modules.get("flax.nnx")
@@ -50,20 +50,20 @@ def count_params(model: Any) -> int:
     return sum(math.prod(array.shape) for array in _arrays(model))
 
 
-def count_tokens(batch: Any) -> int:
-    """The tokens of a batch: the elements of its largest array of ids; of one without ids, its examples."""
+def count_tokens(batch: object) -> int:
+    """Return the size of the largest array of ids in a batch; without ids, the number of its examples."""
     arrays = list(_arrays(batch))
     ids = [math.prod(one.shape) for one in arrays if len(one.shape) > 1 and "int" in str(one.dtype)]
     return max(ids, default=0) or max((one.shape[0] for one in arrays if one.shape), default=0)
 
 
-def _arrays(thing: Any, depth: int = 0) -> Iterator[Any]:
-    """The arrays in mappings, lists and the attributes of plain objects; nothing is read from a device."""
-    if hasattr(thing, "shape") and hasattr(thing, "dtype"):
-        yield thing
-    elif isinstance(thing, (str, bytes)) or depth > DEEPEST:
+def _arrays(value: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield the arrays in mappings, lists and attributes of plain objects; reads nothing from a device."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        yield value
+    elif isinstance(value, (str, bytes)) or depth > DEEPEST:
         return
     else:
-        inside = thing.values() if isinstance(thing, Mapping) else getattr(thing, "__dict__", {}).values()
-        for one in thing if isinstance(thing, (list, tuple)) else inside:
+        inside = value.values() if isinstance(value, Mapping) else getattr(value, "__dict__", {}).values()
+        for one in value if isinstance(value, (list, tuple)) else inside:
             yield from _arrays(one, depth + 1)

@@ -1,23 +1,11 @@
-"""Names of spans and tags, as the original writes them, and which tags stand in the name of a slice."""
+"""Tunix's names of spans and tags, and the tags that are shown in the name of a slice."""
 
-STEP, MINI_BATCH, MICRO_BATCH, ROLE, GROUP_ID, PAIR_INDEX, NAME = (
-    "step",
-    "mini_batch_step",
-    "micro_batch_step",
-    "role",
-    "group_id",
-    "pair_index",
-    "name",
-)
-DATA_LOADING, ROLLOUT, WEIGHT_SYNC, REFERENCE_INFERENCE, OLD_ACTOR_INFERENCE = (
-    "data_loading",
-    "rollout",
-    "weight_sync",
-    "reference_inference",
-    "old_actor_inference",
-)
+STEP, MINI_BATCH, MICRO_BATCH = "step", "mini_batch_step", "micro_batch_step"
+ROLE, GROUP_ID, PAIR_INDEX, NAME = "role", "group_id", "pair_index", "name"
+DATA_LOADING, ROLLOUT, WEIGHT_SYNC = "data_loading", "rollout", "weight_sync"
+REFERENCE_INFERENCE, OLD_ACTOR_INFERENCE = "reference_inference", "old_actor_inference"
 ADVANTAGE_COMPUTATION, PEFT_TRAIN, ENVIRONMENT, QUEUE = "advantage_computation", "peft_train", "environment", "queue"
-CONCURRENT = (ROLLOUT, ENVIRONMENT)  # what a cluster lets overlap on a device
+CONCURRENT = (ROLLOUT, ENVIRONMENT)  # spans that may overlap on a device of a cluster
 
 SHORT = {MINI_BATCH: "mini_batch", MICRO_BATCH: "micro_batch"}
 SHOWN = {

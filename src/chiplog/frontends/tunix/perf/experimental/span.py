@@ -1,4 +1,4 @@
-"""Spans as the second version has them: with an id on their timeline, a parent there, and tags; times in seconds."""
+"""Spans of the second version: with an id and a parent on their timeline, and tags; times in seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chiplog.core import messages
 
 
 class Span(msgspec.Struct):
-    """A stretch of work; its end is infinite while it is open, `error` says what went wrong in it."""
+    """An interval of work; its end is infinite while it is open, and `error` is set if the work failed."""
 
     name: str
     begin: float
@@ -20,7 +20,7 @@ class Span(msgspec.Struct):
     tags: dict[str, Any] = {}
     end: float = inf
     error: str = ""
-    children: list[Span] = []  # filled in by a timeline's `root`
+    children: list[Span] = []  # set by `Timeline.root`
 
     @property
     def ended(self) -> bool:
@@ -30,8 +30,8 @@ class Span(msgspec.Struct):
     def duration(self) -> float:
         return self.end - self.begin
 
-    def add_tag(self, key: str, value: Any) -> None:
-        """Tag it; a tag that is there already is replaced, and said."""
+    def add_tag(self, key: str, value: object) -> None:
+        """Set a tag; replacing one is reported."""
         if key in self.tags:
             messages.once(
                 f"tunix tag {key}",

@@ -1,61 +1,56 @@
 """Timelines: the spans of a thread, a task, a device or a device's queue, by step.
 
-A tracer fills its own. They can be made by hand too: to test an export function, or for work that no tracer saw.
+A tracer fills its own. They can also be filled by hand: to test an export function, or for work outside a tracer.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
-from time import monotonic_ns
-from typing import Any
 
-from chiplog.core import messages, records
-from chiplog.core.tracing.span import Span as Opening
-from chiplog.core.tracing.tracer import Tracer
+from chiplog.core import messages
+from chiplog.frontends.tunix.perf import trace_files
 from chiplog.frontends.tunix.perf.experimental.span import Span
-from chiplog.frontends.tunix.perf.recorder import SETTLE, Arrivals
-from chiplog.runtime.devices.watcher import DeviceWatcher
+from chiplog.frontends.tunix.perf.recorder import Arrivals, Recording
 from chiplog.store.spans.span import Span as Recorded
-from chiplog.store.spans.span import expand
 
 __all__ = ["AsyncTimeline", "BatchAsyncTimelines", "Span", "Timeline"]
 
-MOST = 50_000  # spans of a timeline that can be looked at; older ones are in the journal
+MOST = 50_000  # spans that a timeline keeps; the journal has older ones
 STEPS = 1000  # and steps
 HOST = "host-"
 QUEUE = "_queue"
 
-_numbers = count(1 << 40)  # of spans that are made by hand, beyond those of any tracer
+_numbers = count(1 << 40)  # of spans that are recorded by hand, beyond those of any tracer
 
 
 class Timeline:
-    """The spans of a thread, a task, a device or a device's queue, by step; a step is what lies between two exports.
+    """The spans of a thread, a task, a device or a device's queue, by step; an export ends a step.
 
-    A device's span that was late is in the step in which it was begun. Old steps are let go.
+    A late span of a device is in the step in which it started. Old steps are dropped.
     """
 
     def __init__(self, id: str, born: float) -> None:
         self.id, self.born = id, born
-        self.kind = ""  # of a thread; task, device or queue
+        self.kind = ""  # "" for a thread; task, device, queue
         self._ids = count()
         self._steps: dict[int, dict[int, Span]] = {}  # by number, oldest first
         self._current: dict[int, Span] = {}
         self._kept = 0
-        self.arrivals = Arrivals(MOST)  # late or not
-        self._open: list[Span] = []  # that were begun by hand, innermost last
-        self._recorded: dict[int, int] = {}  # the numbers of spans that were made by hand, by id
+        self.arrivals = Arrivals(MOST)
+        self._open: list[Span] = []  # started by hand, innermost last
+        self._numbers: dict[int, int] = {}  # of open spans that were started by hand, by id
         self._lock = threading.RLock()
 
     @property
     def cur_step(self) -> dict[int, Span]:
-        """What has finished since the last export, by id."""
+        """The spans that have finished since the last export, by id."""
         return dict(self._current)
 
     @property
     def committed_steps(self) -> list[dict[int, Span]]:
-        """The steps before, oldest first."""
+        """The earlier steps, oldest first."""
         return list(self._steps.values())
 
     @property
@@ -64,7 +59,7 @@ class Timeline:
 
     @property
     def root(self) -> Span:
-        """One span over all that is here, with the outermost ones as its `children`, theirs in them, and so on."""
+        """A span over the whole timeline, with the outermost spans as its `children`, and so on."""
         root = Span("root", self.born, -1)
         spans = {span.id: span for step in self.all_steps for span in step.values()}
         for span in spans.values():
@@ -76,13 +71,10 @@ class Timeline:
 
     def __repr__(self) -> str:
         lines = [f"Timeline({self.id}, {self.born:.6f})"]
-        for name, step in [("Current Step", self._current), *self._named()]:
+        committed = ((f"Committed Step -{back}", step) for back, step in enumerate(reversed(self.committed_steps)))
+        for name, step in [("Current Step", self._current), *committed]:
             lines += [f"{name}:", *(self._line(span) for span in step.values())]
         return "\n".join(lines)
-
-    def _named(self) -> Iterator[tuple[str, dict[int, Span]]]:
-        for back, step in enumerate(reversed(self.committed_steps)):
-            yield f"Committed Step -{back}", step
 
     def _line(self, span: Span) -> str:
         times = f"{span.begin - self.born:.6f}, {span.end - self.born:.6f}"
@@ -90,7 +82,7 @@ class Timeline:
         return f"  [{span.id}] {span.name}: {times}{parent}{f', tags={span.tags}' if span.tags else ''}"
 
     def add(self, recorded: Recorded, span: Span, step: int | None) -> None:
-        """Take a span along, into the current step or an earlier one."""
+        """Add a span to the current step or an earlier one."""
         late = None if step is None else self._steps.get(step)
         if late is not None:
             late[span.id] = span
@@ -101,15 +93,14 @@ class Timeline:
         if len(self._current) > MOST:
             self._current.pop(next(iter(self._current)))
 
-    def start_span(self, name: str, begin: float, tags: Mapping[str, Any] | None = None) -> Span:
-        """Begin a span by hand, inside the one that was begun last; times are those of `time.perf_counter`."""
+    def start_span(self, name: str, begin: float, tags: Mapping[str, object] | None = None) -> Span:
+        """Start a span by hand, inside the innermost open one; times are those of `time.perf_counter`."""
         with self._lock:
-            parent = self._open[-1].id if self._open else None
-            self._open.append(Span(name, begin, self.next_id(), parent, dict(tags or {})))
+            self._open.append(self._new(name, begin, tags))
             return self._open[-1]
 
     def stop_span(self, end: float) -> None:
-        """End the innermost one that was begun by hand."""
+        """End the innermost open span."""
         with self._lock:
             if not self._open:
                 raise ValueError(f"{self.id}: no more spans to end.")
@@ -122,7 +113,7 @@ class Timeline:
             self._end(span, end)
 
     def commit_step(self) -> None:
-        """End the current step by hand; a span that is open is in the step in which it ends."""
+        """End the current step by hand; an open span belongs to the step in which it ends."""
         with self._lock:
             self.commit(max(self._steps, default=-1) + 1)
 
@@ -137,85 +128,68 @@ class Timeline:
         while (self._kept > MOST and len(self._steps) > 1) or len(self._steps) > STEPS:
             self._kept -= len(self._steps.pop(next(iter(self._steps))))
 
+    def _new(self, name: str, begin: float, tags: Mapping[str, object] | None) -> Span:
+        parent = self._open[-1].id if self._open else None
+        return Span(name, begin, self.next_id(), parent, dict(tags or {}))
+
     def _end(self, span: Span, end: float, error: str = "") -> None:
         span.end, span.error = end, error
-        number = self._recorded.pop(span.id, None) or next(_numbers)
-        parent = 0 if span.parent_id is None else self._number(span.parent_id)
+        number = self._numbers.pop(span.id, None) or next(_numbers)
+        parent = 0 if span.parent_id is None else self._numbers.setdefault(span.parent_id, next(_numbers))
         kind = self.kind or ("" if self.id.startswith(HOST) else "queue" if self.id.endswith(QUEUE) else "device")
-        start, stop = (round(second * 1e9) for second in (span.begin, end))
-        step = span.tags.get("step")
-        self.add(
-            Recorded(
-                number,
-                parent,
-                span.name,
-                self.id.removeprefix(HOST),
-                start,
-                stop - start,
-                step if isinstance(step, int) else None,
-                dict(span.tags),
-                bool(error),
-                kind=kind,
-                error=error,
-            ),
-            span,
-            None,
-        )
-
-    def _number(self, id: int) -> int:
-        return self._recorded.setdefault(id, next(_numbers))
+        lane = self.id.removeprefix(HOST)
+        self.add(trace_files.recorded(span, number, parent, lane, kind), span, None)
 
 
 class AsyncTimeline(Timeline):
-    """A timeline of work that ends when what it waits for is done; who asks does not wait."""
+    """A timeline of work that ends when what it waits for is done; callers do not wait."""
 
     def __init__(self, id: str, born: float) -> None:
         super().__init__(id, born)
-        self._tracer = Tracer(DeviceWatcher())
-        self._tracer.let_overlap(0, "all")
-        self._given: dict[int, Span] = {}  # works that are under way, by their number
+        self._recording = Recording(zero=0)
+        self._lock = self._recording.lock  # which is held when `_read` is called
+        self._recording.tracer.let_overlap(0, "all")
+        self._recording.read(0, self._read)
+        self._pending: dict[int, Span] = {}  # by the number of their work
 
-    def span(self, name: str, thread_span_begin: float, waitlist: Any, tags: Mapping[str, Any] | None = None) -> None:
-        """Work that was given at a time of `time.perf_counter`, until arrays, tensors or futures are done."""
+    def span(
+        self, name: str, thread_span_begin: float, waitlist: object, tags: Mapping[str, object] | None = None
+    ) -> None:
+        """Record work since a time of `time.perf_counter`, until arrays, tensors or futures are done."""
+        work = self._recording.work(name, self.id, thread_span_begin, waitlist)
         with self._lock:
-            parent = self._open[-1].id if self._open else None
-            span = Span(name, thread_span_begin, self.next_id(), parent, dict(tags or {}))
-            work = Opening(self._tracer, name, None, self.id, start=round(thread_span_begin * 1e9), stop=monotonic_ns())
-            if waitlist is not None:
-                work.waits = [self._tracer.hold(waitlist)]
-            self._given[work.id] = span
-        self._tracer.launch(work)
+            self._pending[work.id] = self._new(name, thread_span_begin, tags)
+        self._recording.tracer.launch(work)
 
     def wait_pending_spans(self) -> None:
-        """Wait for the work that is under way; what is not done after half a minute is marked as unfinished."""
-        self._tracer.settle(SETTLE)
-        self._arrive()
+        """Wait for pending work; what is not done after half a minute is marked as unfinished."""
+        self._recording.settle()
 
     @property
     def cur_step(self) -> dict[int, Span]:
-        self._arrive()
+        self._recording.collect()
         return super().cur_step
 
     def commit(self, number: int) -> None:
-        self._arrive()
+        self._recording.collect()
         super().commit(number)
 
-    def _arrive(self) -> None:
-        self._tracer.poll()
+    def _read(self, spans: Sequence[Recorded]) -> None:
         with self._lock:
-            while (batch := self._tracer.take(0)) is not None:
-                for one in expand(records.Spans(0, 0, **batch), 0, 0):
-                    if one.error:
-                        messages.once(f"tunix work {one.error}", f"the work of span {one.name!r} failed: {one.error}")
-                    self._end(self._given.pop(one.parent), one.end / 1e9, one.error)
+            for one in spans:
+                if one.error:
+                    messages.once(f"tunix work {one.error}", f"the work of span {one.name!r} failed: {one.error}")
+                self._end(self._pending.pop(one.parent), self._recording.seconds(one.end), one.error)
 
 
 class BatchAsyncTimelines:
-    """Several of them, for work on several devices at once."""
+    """Several timelines, for work on several devices at once."""
 
     def __init__(self, timelines: Sequence[AsyncTimeline]) -> None:
         self._timelines = list(timelines)
 
-    def span(self, name: str, thread_span_begin: float, waitlist: Any, tags: Mapping[str, Any] | None = None) -> None:
+    def span(
+        self, name: str, thread_span_begin: float, waitlist: object, tags: Mapping[str, object] | None = None
+    ) -> None:
         for timeline in self._timelines:
             timeline.span(name, thread_span_begin, waitlist, tags)

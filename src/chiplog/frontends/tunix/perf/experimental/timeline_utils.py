@@ -1,22 +1,21 @@
-"""What is done with the spans of timelines: their ids, one thing after another on a device, picking by name."""
+"""Functions over timelines: their ids, spans by name, and the spans of a device one after another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from chiplog.core.tracing.span import lane_label
 from chiplog.core.tracing.timelines import Device
 from chiplog.frontends.tunix.perf.experimental import constants
 from chiplog.frontends.tunix.perf.experimental.span import Span
 from chiplog.frontends.tunix.perf.experimental.timeline import HOST, QUEUE, Timeline
-from chiplog.frontends.tunix.perf.recorder import checked
+from chiplog.frontends.tunix.perf.recorder import device_names
 
 
 def sequentialize_overlapping_spans(spans: Mapping[int, Span]) -> tuple[dict[int, Span], dict[int, Span]]:
-    """The spans of a device as it did them, one after another, and those in which they waited, both by id.
+    """Return the spans of a device one after another, and the spans in which they waited, both by id.
 
-    As a tracer places them: in the order in which they ended, none is dropped.
+    They are placed as a tracer does, in the order in which they ended; none is dropped.
     """
     device = Device("")
     active: dict[int, Span] = {}
@@ -32,22 +31,22 @@ def sequentialize_overlapping_spans(spans: Mapping[int, Span]) -> tuple[dict[int
 
 
 def generate_host_timeline_id() -> str:
-    """The timeline of this thread or task, by its name."""
+    """Return the id of the timeline of this thread or task, by its name."""
     return f"{HOST}{lane_label()}"
 
 
-def generate_device_timeline_id(id: Any) -> str:
-    """The timeline of a device; fails for what is none."""
-    (name,) = checked(id)
+def generate_device_timeline_id(id: object) -> str:
+    """Return the id of the timeline of a device; fail for anything else."""
+    (name,) = device_names(id)
     return name
 
 
 def generate_queued_timeline_id(timeline_id: str) -> str:
-    """The timeline on which a device's spans wait."""
+    """Return the id of the timeline on which the spans of a device wait."""
     return f"{timeline_id}{QUEUE}"
 
 
 def filter_spans_by_name(timeline: Timeline, span_names: Sequence[str] | str) -> list[Span]:
-    """The spans of these names, of all steps that are kept."""
+    """Return the spans with these names, of all steps that the timeline still has."""
     names = {span_names} if isinstance(span_names, str) else set(span_names)
     return [span for step in timeline.all_steps for span in step.values() if span.name in names]

@@ -62,29 +62,6 @@ def test_an_evaluation_may_come_first(mode: Any, kept: Keeps) -> None:
     assert kept.named("rewards/eval/mean") == [(0, 1.0)] and kept.named("rewards/train/mean") == [(0, 2.0)]
 
 
-def test_steps_out_of_order_are_one_record_each(kept: Keeps) -> None:
-    """B3: 0, 1, 0."""
-    cluster = cluster_of(kept)
-    for step, value in ((0, 1.0), (1, 5.0), (0, 3.0)):
-        cluster.buffer_metrics_async({"x": (value, np.mean)}, Mode.TRAIN, step)
-    cluster.close()
-    assert kept.named("global/train/x") == [(0, 2.0), (1, 5.0)]
-
-
-def test_what_comes_late_for_a_step_is_kept_together(kept: Keeps) -> None:
-    """B3: as a second record of it, when the next step begins; and each value is reduced once."""
-    cluster = cluster_of(kept)
-    cluster.buffer_metrics({"x": (1.0, np.mean)})
-    cluster.global_steps = 1
-    cluster.buffer_metrics({"y": (0.0, np.mean)})
-    for value in (3.0, 5.0):
-        cluster.buffer_metrics_async({"x": (value, np.mean)}, Mode.TRAIN, 0)
-    cluster.global_steps = 2
-    cluster.buffer_metrics({"y": (0.0, np.mean)})
-    cluster.close()
-    assert kept.named("global/train/x") == [(0, 1.0), (0, 4.0)] and kept.named("global/train/y") == [(1, 0.0), (2, 0.0)]
-
-
 def test_texts_are_rows_of_a_table_and_no_scalars(kept: Keeps) -> None:
     """B4: with their step; they can be paged through later."""
     cluster = cluster_of(kept)
@@ -116,15 +93,6 @@ def test_trajectory_ids_that_are_numbers_are_identifiers(kept: Keeps) -> None:
     assert [row.get("prompt") for row in rows] == ["p", "q", None, None]
 
 
-def test_ragged_lists_are_not_dropped(kept: Keeps) -> None:
-    """B5: they count by their elements."""
-    cluster = cluster_of(kept)
-    cluster.buffer_metrics({"x": ([1, 2], np.mean)})
-    cluster.buffer_metrics({"x": ([1, 2, 3], np.mean)})
-    cluster.close()
-    assert kept.named("global/train/x") == [(0, pytest.approx(1.8))]
-
-
 def test_closing_logs_what_is_left_once(kept: Keeps) -> None:
     """B6: however often it is closed, and with two trainers on the same logger."""
     cluster = cluster_of(kept, actor="model", critic="model")
@@ -144,17 +112,6 @@ def test_rewards_are_reduced_over_functions_and_prompts(kept: Keeps) -> None:
     cluster.close()
     assert kept.named("rewards/train/sum") == [(0, 3.5)] and kept.named("rewards/train/mean") == [(0, 2.0)]
     assert kept.named("rewards/train/format") == [(0, 1.5)]
-
-
-def test_mistakes_in_metrics_are_said_and_harm_nobody(kept: Keeps, capfd: pytest.CaptureFixture[str]) -> None:
-    """A value without its reducer, a reducer that raises: the rest is logged."""
-    cluster = cluster_of(kept)
-    cluster.buffer_metrics({"x": 1.0})  # type: ignore[dict-item]
-    cluster.buffer_metrics({"y": (1.0, lambda values: values.nonsense), "z": (1.0, None)})
-    cluster.close()
-    said = capfd.readouterr().err
-    assert "'x' is no pair" in said and "y is left out at step 0 (train)" in said
-    assert kept.named("global/train/z") == [(0, 1.0)]
 
 
 def test_an_external_logger_gets_the_calls_as_they_came(kept: Keeps, capfd: pytest.CaptureFixture[str]) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -20,20 +18,10 @@ from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport, 
 from chiplog.frontends.tunix.perf.experimental.span import Span
 from chiplog.frontends.tunix.perf.experimental.tracer import PerfTracer, Timeline
 from chiplog.frontends.tunix.perf.recorder import Recording
-from tests.frontends.tunix.devices import Later, device, mesh, set_clock
+from tests.frontends.tunix.devices import Later, device, mesh
 from tests.support.waiting import wait_for
 
 MAIN = "host-MainThread"
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    return partial(set_clock, monkeypatch)
-
-
-@pytest.fixture
-def later() -> Later:
-    return Later()
 
 
 def tracer_of(watcher: Any = None, devices: Any = None, **more: Any) -> PerfTracer:

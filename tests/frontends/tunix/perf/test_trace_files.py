@@ -21,6 +21,7 @@ from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport
 from chiplog.frontends.tunix.perf.experimental.tracer import PerfTracer
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport as OldExport
 from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.trace_export import trace_of
 from chiplog.frontends.tunix.perf.trace_files import TraceWriter
 from chiplog.frontends.tunix.rl import rl_cluster
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLoggerOptions
@@ -305,7 +306,9 @@ def test_a_late_device_span_has_the_duration_that_was_recorded(monkeypatch: pyte
         one.device_end("x")
     tracer.export()
     later.done("work", 103.5)
-    trace_files.flush(export_fn, trace.query(tracer))
+    late = trace_of(export_fn)
+    assert late is not None
+    late.flush(trace.query(tracer))
     assert made.path is not None
     flow = (
         "select a.dur as begin, b.dur as end from flow join slice a on slice_out = a.id join slice b on slice_in = b.id"
@@ -350,56 +353,3 @@ def test_a_disk_that_is_too_slow_holds_up_nobody(
     assert "cannot be written fast enough" in capfd.readouterr().err
     assert made.path is not None
     wait_for(lambda: made.path.stat().st_size > 0, timeout=10)  # type: ignore[union-attr]
-
-
-SCRIPTS = {
-    "v1": (
-        "from chiplog.frontends.tunix.perf.export import PerfMetricsExport\n"
-        "from chiplog.frontends.tunix.perf.perfetto import PerfettoTraceWriter\n"
-        "from chiplog.frontends.tunix.perf.trace import PerfTracer\n"
-        "roles = {'rollout': ['tpu0'], 'actor': ['tpu0'], 'refer': ['tpu0']}\n"
-        "export_fn = PerfMetricsExport.from_role_to_devices(roles, trace_writer=PerfettoTraceWriter('traces'))\n"
-        "tracer = PerfTracer(['tpu0'], export_fn)\n"
-    ),
-    "v2": (
-        "from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport\n"
-        "from chiplog.frontends.tunix.perf.experimental.tracer import PerfTracer\n"
-        "tracer = PerfTracer(export_fn=PerfMetricsExport(trace_dir='traces').export_metrics)\n"
-    ),
-}
-
-
-@pytest.mark.parametrize("version", SCRIPTS)
-def test_what_was_exported_is_in_the_file_when_the_script_ends(version: str) -> None:
-    """Nobody has to close anything: not after many exports, nor where a device is at work at the last of them."""
-    code = (
-        "import threading\n"
-        "from concurrent.futures import Future\n"
-        "def main():\n"
-        + "".join(f"    {line}\n" for line in SCRIPTS[version].splitlines())
-        + "    for step in range(300):\n"
-        "        with tracer.span('host'): pass\n"
-        "        tracer.export()\n"
-        "    late = Future()\n"
-        "    with tracer.span('late', devices=['tpu0']) as span: span.async_end(late)\n"
-        "    tracer.export()\n"
-        "    threading.Timer(0.3, late.set_result, [None]).start()\n"
-        "main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    (path,) = Path("traces").iterdir()
-    (rows,) = ask(path, "select name, count(*) as n from slice group by name order by name")
-    assert rows == [{"name": "host", "n": 300}, {"name": "late", "n": 2}], done.stderr
-
-
-def test_a_disk_that_hangs_at_the_end_is_named_and_not_waited_for() -> None:
-    """The end of a script takes a few seconds then, and one line says what is not complete."""
-    code = (
-        "import threading\n"
-        "from chiplog.frontends.tunix.perf import trace_files as writer\n"
-        "writer.AT_EXIT = 0.5\n"
-        "writer._create = lambda *_: threading.Event().wait()\n" + SCRIPTS["v2"] + "with tracer.span('x'): pass\n"
-        "tracer.export()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert "is not complete: the disk did not answer within 0.5 s" in done.stderr

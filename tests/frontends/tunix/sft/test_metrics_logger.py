@@ -111,7 +111,7 @@ def test_both_paths_lead_to_the_same_module() -> None:
     [
         ({"backend_kwargs": {"tensorbord": {}}}, "no 'tensorbord'; there are: tensorboard, wandb"),
         ({"backend_kwargs": {"tensorboard": {"logdir": "x"}}}, "no 'logdir'; there are: log_dir, flush_every"),
-        ({"backend_factories": [3]}, "3 is no backend factory"),
+        ({"backend_factories": [3]}, "3 is not a backend factory"),
     ],
 )
 def test_a_mistake_in_the_options_is_named_at_the_door(options: dict[str, Any], words: str) -> None:
@@ -123,7 +123,7 @@ def test_a_mistake_in_the_options_is_named_at_the_door(options: dict[str, Any], 
 def test_a_directory_that_cannot_be_made_is_an_error_at_the_door() -> None:
     """Before any training."""
     Path("file").touch()
-    with pytest.raises(Unwritable, match="cannot make log_dir"):
+    with pytest.raises(Unwritable, match="cannot create log_dir"):
         MetricsLogger(MetricsLoggerOptions("file/logs"))
 
 

@@ -116,7 +116,7 @@ def test_what_an_unknown_optimizer_cannot_say_is_named_once(kept: Keeps, capfd: 
         trainer.close()
     said = [line for line in capfd.readouterr().err.splitlines() if "not logged" in line]
     assert len(said) == 2 and all("trainer.flops_per_step" in line for line in said)
-    assert ["learning_rate: object does not say it" in line for line in said] == [True, False]
+    assert ["learning_rate: object does not have it" in line for line in said] == [True, False]
 
 
 def test_what_an_unfinished_step_said_is_logged_at_the_end(kept: Keeps) -> None:
