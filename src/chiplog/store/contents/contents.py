@@ -140,8 +140,8 @@ class Contents:
 
     def _open(self, one: SegmentContents, stream: Stream) -> Scanner:
         """Read the part of a segment; returns a scanner for the tail."""
-        known, scanner = one.ask(lambda part: [(part.has_spans, part.rows(*self._kinds))])
-        for has_spans, rows in known:
+        answers, scanner = one.query(lambda part: [(part.has_spans, part.rows(*self._kinds))])
+        for has_spans, rows in answers:
             assert one.part is not None
             stream.add_part(one)
             self._damage += [Damage(one.segment.filename, *damage) for damage in one.part.about.damage]

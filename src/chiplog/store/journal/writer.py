@@ -46,7 +46,7 @@ class Journal:
         self._file = SegmentFile(run, segment, fd, sync_each=self._sync_each)
         self._backlog = Backlog()
         if not self._direct:
-            self.append = self._backlog.append  # type: ignore[method-assign]
+            self.append = self._backlog.append  # type: ignore[method-assign,assignment]
         self._draining = threading.RLock()  # never taken by `append`
         self._under_way = 0  # records being written by the background thread
         self._writing = 0.0  # when the background thread started to write; 0 if it is not writing

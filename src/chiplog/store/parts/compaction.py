@@ -20,8 +20,7 @@ from chiplog.store.parts.format import About
 from chiplog.store.parts.part import load
 from chiplog.store.parts.writer import write
 from chiplog.store.points.columns import Columns
-from chiplog.store.spans.columns import SpanColumns as SpanColumns
-from chiplog.store.spans.columns import from_record
+from chiplog.store.spans.columns import SpanColumns, from_record
 
 
 def compact(run: Path, segment: Segment) -> bool:

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from chiplog.core import records
 from chiplog.core.engine.attachments import make_dir
 from chiplog.core.records import AnyRecord
-from chiplog.store import layout
+from chiplog.store import arrow, layout
 from chiplog.store.layout import Segment
 from chiplog.store.parts.format import KINDS, POINTS, ROWS, About, Name, file_of, seal
 from chiplog.store.points.columns import Column, Ints, take
 from chiplog.store.spans.arrow import to_table
-from chiplog.store.spans.columns import SpanColumns as SpanColumns
+from chiplog.store.spans.columns import SpanColumns
 
 OWN_GROUP = 16_384  # points from which a name has row groups of its own
 GROUP = 1 << 20  # rows to a row group at most
@@ -72,7 +72,9 @@ def _points(points: Points, about: About) -> Iterator[pa.Table]:
                 "step": np.concatenate([column.steps.astype(kind, copy=False) for _, column in waiting]),
                 "seq": np.concatenate([column.seqs for _, column in waiting]),
                 "value": np.concatenate([column.values for _, column in waiting]),
-                "exact": pa.concat_arrays([_exact(column) for _, column in waiting]),
+                "exact": pa.concat_arrays(
+                    [arrow.sparse_texts(column.exact, len(column.seqs)) for _, column in waiting]
+                ),
             }
         )
 
@@ -100,12 +102,6 @@ def _points(points: Points, about: About) -> Iterator[pa.Table]:
 
 def _by_step(column: Column) -> Column:
     return take(column, np.lexsort((column.seqs, column.steps)))
-
-
-def _exact(column: Column) -> pa.Array:
-    if not column.exact:
-        return pa.nulls(len(column.seqs), pa.string())
-    return pa.array([column.exact.get(at) for at in range(len(column.seqs))], pa.string())
 
 
 def _plain(value: float) -> float | str:

@@ -147,6 +147,14 @@ def take(column: Column, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Column
     return Column(column.steps[chosen], column.seqs[chosen], column.values[chosen], exact)
 
 
+def by_seq(column: Column) -> Column:
+    """The points in the order they were logged."""
+    seqs = column.seqs
+    if len(seqs) < 2 or bool(np.all(seqs[1:] >= seqs[:-1])):
+        return column
+    return take(column, np.argsort(seqs, kind="stable"))
+
+
 def as_steps(steps: list[Number]) -> Steps:
     """Steps as integers if all of them are, otherwise as doubles."""
     try:

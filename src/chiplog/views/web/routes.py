@@ -95,7 +95,7 @@ class Site:
 
     def warm(self) -> None:
         """Import what the first request will need."""
-        import chiplog.store.points.run_points
+        import chiplog.store.run_columns
         import chiplog.views.web.live
         import chiplog.views.web.queries  # noqa: F401
         from chiplog.views.charts.browser_series import use_plain_memory
