@@ -127,7 +127,7 @@ class Stored:
             # Read once more, for what was written between the last read and the end.
             ended = self.state not in ("running", "empty")
             if ended:
-                tail.look()
+                tail.find_journals()
             else:
                 time.sleep(poll)
 

@@ -1,11 +1,10 @@
-"""The journal: what is on disk when `append` returns, and what happens when the disk does not want it."""
+"""The journal: what is on disk when `append` returns, and what happens when the disk refuses it."""
 
 from __future__ import annotations
 
 import errno
 import os
 import resource
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -43,29 +42,13 @@ def test_a_record_is_in_the_file_when_append_returns(tmp_path: Path, durability:
     assert seqs(tmp_path) == [0]
 
 
-def test_a_relaxed_journal_writes_when_it_is_tended(tmp_path: Path) -> None:
+def test_a_relaxed_journal_writes_in_the_background(tmp_path: Path) -> None:
     """The caller only leaves the record in memory."""
     journal = make(tmp_path, "relaxed")
     journal.append(step(0))
     assert seqs(tmp_path) == [] and journal.waiting == 1
     assert journal.maintain() <= 0.5
     assert seqs(tmp_path) == [0] and journal.waiting == 0
-
-
-def test_files_are_for_the_owner_only(tmp_path: Path) -> None:
-    """Directories 0700, files 0600."""
-    make(tmp_path / "run")
-    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
-    for path in (tmp_path / "run" / "journal").iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_two_writers_get_a_file_each(tmp_path: Path) -> None:
-    """Nothing is overwritten."""
-    first, second = make(tmp_path), make(tmp_path)
-    first.append(step(0))
-    second.append(step(0))
-    assert [segment.attempt for segment in layout.segments(tmp_path)] == [1, 2]
 
 
 def test_the_next_segment_begins_when_one_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +140,9 @@ def test_a_record_torn_at_any_byte_is_there_once(tmp_path: Path, durability: str
     assert journal.dropped == journal.waiting == 0
 
 
-def test_the_tail_is_bounded_and_what_does_not_fit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_backlog_is_bounded_and_what_does_not_fit_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Kept and dropped add up to what was logged."""
     monkeypatch.setattr(backlog, "SLOTS", 100)
     journal = make(tmp_path)
@@ -171,8 +156,8 @@ def test_the_tail_is_bounded_and_what_does_not_fit_is_counted(tmp_path: Path, mo
     assert journal.dropped > 100
 
 
-def test_a_keeper_that_gets_no_turn_costs_no_record(tmp_path: Path) -> None:
-    """The tail is full because other threads are busy, and no write is under way: then the caller writes."""
+def test_a_background_thread_without_a_turn_costs_no_record(tmp_path: Path) -> None:
+    """The backlog is full because other threads are busy, and no write is in progress: then the caller writes."""
     journal = make(tmp_path)
     journal._direct, journal._backlog._slots, journal._last_write = False, 3, time.monotonic() - 60
     for seq in range(10):
@@ -181,7 +166,7 @@ def test_a_keeper_that_gets_no_turn_costs_no_record(tmp_path: Path) -> None:
     journal.maintain()
     assert sorted(seqs(tmp_path)) == list(range(10))
     journal._direct, journal._last_write = False, time.monotonic() - 60
-    journal._writing = time.monotonic() - 60  # the keeper waits for a disk that has stalled
+    journal._writing = time.monotonic() - 60  # the background thread waits for a disk that has stalled
     for seq in range(10, 20):
         journal.append(step(seq))
     assert journal.dropped == 7
@@ -207,7 +192,9 @@ def test_the_reserve_makes_room_for_the_last_record(tmp_path: Path, monkeypatch:
     assert seqs(tmp_path) == [3, 0, 1, 2] and not reserve.exists()
 
 
-def test_a_deleted_segment_is_written_anew_with_all_it_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deleted_segment_is_written_again_with_all_it_held(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The open file still has the records; they are saved under the old name."""
     journal = make(tmp_path)
     journal.append(step(0))
@@ -221,8 +208,8 @@ def test_a_deleted_segment_is_written_anew_with_all_it_held(tmp_path: Path, caps
     assert "was deleted" in capsys.readouterr().err
 
 
-def test_a_slow_write_hands_over_to_the_keeper_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One slow write an episode: the next records do not wait for the disk."""
+def test_a_slow_write_hands_over_to_the_background_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One slow write per episode: the next records do not wait for the disk."""
     journal = make(tmp_path)
     clock = [0]
     slow = [True]
@@ -240,7 +227,7 @@ def test_a_slow_write_hands_over_to_the_keeper_and_back(tmp_path: Path, monkeypa
     assert journal.waiting == 2
     journal.maintain()
     journal.append(step(3))
-    assert journal.waiting == 1, "the keeper's own write was slow too"
+    assert journal.waiting == 1, "the background write was slow too"
     slow[0] = False
     journal.maintain()
     journal.append(step(4))

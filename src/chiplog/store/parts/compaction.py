@@ -24,7 +24,7 @@ from chiplog.store.spans.columns import SpanColumns, from_record
 
 
 def compact(run: Path, segment: Segment) -> bool:
-    """Make the part of a segment; false when it was there already."""
+    """Make the part of a segment; false if there is one already."""
     if layout.has_part(run, segment):
         return False
     scanner = lines.Scanner(run / layout.JOURNAL / segment.filename)

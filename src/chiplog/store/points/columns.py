@@ -182,8 +182,8 @@ def repeats(ordered: Steps) -> Ints:
     """For each of the steps in order, how many like it stand before it."""
     places = np.arange(len(ordered))
     begins = np.append(True, ordered[1:] != ordered[:-1])
-    found: Ints = places - np.maximum.accumulate(np.where(begins, places, 0))
-    return found
+    earlier: Ints = places - np.maximum.accumulate(np.where(begins, places, 0))
+    return earlier
 
 
 def _doubles(column: tuple[Number, ...]) -> tuple[Floats, dict[int, str]]:

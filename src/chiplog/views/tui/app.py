@@ -82,7 +82,7 @@ class App:
             stamp = stamp_of(self._stored.path)
             changed = changed or stamp != self._stamp
             if stamp != self._stamp:
-                self._catalog.look_again(self.key)
+                self._catalog.reload(self.key)
             self._stamp = stamp
         return changed
 

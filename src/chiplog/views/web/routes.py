@@ -137,7 +137,7 @@ class Site:
         if request.query.get("brief"):
             facts = {**listing.row(entry), "created": stored.created / 1e6, "names": stored.names()[: queries.NAMES]}
             return _json(facts)
-        return _json(queries.about(stored, self.catalog.look_again(entry.key) or entry, contents))
+        return _json(queries.about(stored, self.catalog.reload(entry.key) or entry, contents))
 
     def _series(self, request: Request) -> Response:
         """`q` is a JSON list of charts, each a list of [run, name] or [run, name, rank]; they share buckets."""
