@@ -23,7 +23,7 @@ from chiplog.core.settings import Settings
 from chiplog.runtime.devices import meter
 from chiplog.runtime.process import exit_hooks
 from chiplog.store import layout
-from chiplog.store.journal import file_systems, writer
+from chiplog.store.journal import file_systems, segment_file, writer
 from chiplog.store.runs import liveness, rule_state, state
 from chiplog.version import VERSION
 
@@ -67,7 +67,7 @@ def open_run(
 def open_journal(identity: Identity, chosen: Settings, background: Background) -> writer.Journal:
     """The journal of this rank's next attempt."""
     path = identity.dir
-    segment, fd = file_systems.patiently(path, lambda: writer.open_attempt(path, identity.rank))
+    segment, fd = file_systems.patiently(path, lambda: segment_file.open_attempt(path, identity.rank))
     durability = chosen.durability or file_systems.durability(path)
     return writer.Journal(path, segment, fd, durability=durability, wake=background.wake)
 
@@ -133,7 +133,7 @@ def start_delivery(
 
         threads = services if chosen.relay == "thread" else {}
         made.post = deliver(journal.run, journal.segment, sinks, threads)
-    background.add(journal.tend)
+    background.add(journal.maintain)
     if chosen.compact and compact:
         made.at_finish(lambda: _compact(journal.run) if journal.settled else None)
     if chosen.on_signal == "flush":

@@ -1,41 +1,58 @@
-"""Arrow columns as numpy arrays. Arrow's own conversions would import pandas, which takes half a second."""
+"""Arrow columns as numpy arrays, and back. Arrow's own conversions would import pandas, which takes half a second."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+from numpy.typing import NDArray
 
-_KINDS = {"int8": np.int8, "int32": np.int32, "int64": np.int64, "double": np.float64}
+_DTYPES = {"int8": np.int8, "int32": np.int32, "int64": np.int64, "double": np.float64}
 
 
-def numbers(column: Any, missing: float | None = None) -> Any:
-    """An array of numbers, or a chunked one; `missing` replaces nulls, which are an error without it."""
-    kind = np.dtype(_KINDS[str(column.type)])
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    found = [
-        np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * kind.itemsize)
-        for chunk in chunks
-        if len(chunk)
-    ]
-    whole = found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, kind)
+def ints(column: pa.Array | pa.ChunkedArray, missing: int | None = None) -> NDArray[np.int64]:
+    """A column of integers; `missing` replaces nulls, which are an error without it."""
+    return _numbers(column, missing).astype(np.int64, copy=False)
+
+
+def doubles(column: pa.Array | pa.ChunkedArray, missing: float | None = None) -> NDArray[np.float64]:
+    """A column of doubles; `missing` replaces nulls, which are an error without it."""
+    return _numbers(column, missing).astype(np.float64, copy=False)
+
+
+def numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64] | NDArray[np.float64]:
+    """A column of integers or doubles, without nulls."""
+    return doubles(column) if pa.types.is_floating(column.type) else ints(column)
+
+
+def booleans(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    """A column of booleans, without nulls."""
+    mask: NDArray[np.bool_] = ints(column.cast("int8")) != 0
+    return mask
+
+
+def scalar(text: str) -> pa.StringScalar:
+    """A string as Arrow compares it."""
+    data = text.encode("utf-8", "surrogatepass")
+    ends = np.array([0, len(data)], np.int32)
+    return pa.StringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(data))[0]
+
+
+def sparse_texts(texts: Mapping[int, str], count: int) -> pa.Array:
+    """A column that is null except at a few indices."""
+    if not texts:
+        return pa.nulls(count, pa.string())
+    return pa.array([texts.get(at) for at in range(count)], pa.string())
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray, missing: float | None) -> NDArray[np.generic]:
+    dtype = np.dtype(_DTYPES[str(column.type)])
+    chunks = [chunk for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column]) if len(chunk)]
+    arrays = [np.frombuffer(one.buffers()[1], dtype, len(one), one.offset * dtype.itemsize) for one in chunks]
+    whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else np.empty(0, dtype)
     if not column.null_count:
         return whole
     if missing is None:
         raise ValueError("a number is missing")
-    return np.where(truths(column.is_valid()), whole, missing)
-
-
-def truths(column: Any) -> npt.NDArray[np.bool_]:
-    """An array of booleans without nulls."""
-    found: npt.NDArray[np.bool_] = numbers(column.cast("int8")) != 0
-    return found
-
-
-def text(said: str) -> pa.StringScalar:
-    """A string as Arrow compares it."""
-    data = said.encode("utf-8", "surrogatepass")
-    ends = np.array([0, len(data)], np.int32)
-    return pa.StringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(data))[0]
+    return np.where(booleans(column.is_valid()), whole, missing)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chiplog.metrics.goodput import AttemptTime, Floats
+from chiplog.store.points.run_points import RunPoints
+from chiplog.store.points.series import Series
 from chiplog.store.runs.state import AttemptState
 from chiplog.store.spans.span import Span
-
-if TYPE_CHECKING:
-    from chiplog.store.points.run_points import RunPoints
-    from chiplog.store.points.series import Series
-    from chiplog.store.spans.spans import Spans
+from chiplog.store.spans.spans import Spans
 
 LENGTH, WAIT, STEPS = "train/step_time_sec", "train/data_time_sec", "train/interval_steps"
 # Spans that show what a run does when it does not train.
@@ -29,25 +26,23 @@ KINDS = {
 }
 
 
-def lives(frame: RunPoints, attempts: Sequence[AttemptState], spans: Spans, now: int) -> list[AttemptTime]:
+def attempt_times(points: RunPoints, attempts: Sequence[AttemptState], spans: Spans, now: int) -> list[AttemptTime]:
     """The attempts of one rank; attached workers do not count as attempts of the training."""
     own = [one for one in attempts if one.start is not None and not one.start.attached]
     others = spans.named(*KINDS)
-    return [_life(frame, one, others, now) for one in own]
+    return [_attempt_time(points, one, others, now) for one in own]
 
 
-def _life(frame: RunPoints, attempt: AttemptState, spans: Sequence[Span], now: int) -> AttemptTime:
+def _attempt_time(points: RunPoints, attempt: AttemptState, spans: Sequence[Span], now: int) -> AttemptTime:
     assert attempt.start is not None
     start = attempt.start.time
     end = now if attempt.state == "running" else max(start, attempt.last.time if attempt.last else start)
-    name = _clock(frame)
-    series = frame.series(name, attempt.rank, attempt.attempt)
-    seen = {
-        stream.attempt: column.seqs for stream, column in frame.view(name, attempt.rank, None)
-    }.get(attempt.attempt, series.seqs[:0])  # fmt: skip
+    name = _clock(points)
+    series = points.series(name, attempt.rank, attempt.attempt)
+    visible = {stream.attempt: column.seqs for stream, column in points.view(name, attempt.rank)}
     ends = (series.times.astype(np.int64) - start) / 1e9
     if name == LENGTH:
-        lengths, waits = _lengths(frame, attempt, series, ends)
+        lengths, waits = _lengths(points, attempt, series, ends)
     else:  # from one row to the next; the duration of the first is unknown
         lengths, waits = np.diff(ends, prepend=ends[:1]), np.zeros(len(ends))
         if len(lengths) > 1:
@@ -58,32 +53,32 @@ def _life(frame: RunPoints, attempt: AttemptState, spans: Sequence[Span], now: i
         ends + start / 1e9,
         lengths,
         waits,
-        np.isin(series.seqs, seen),
+        np.isin(series.seqs, visible.get(attempt.attempt, ())),
         list(_others(spans, attempt.rank, start, end)),
     )
 
 
-def _clock(frame: RunPoints) -> str:
+def _clock(points: RunPoints) -> str:
     """The series whose points mark steps: the step time if it is logged, otherwise the longest series."""
-    names = frame.names()
+    names = points.names()
     if LENGTH in names:
         return LENGTH
     training = [name for name in names if name.startswith("train/")] or [
         name for name in names if not name.startswith(("eval/", "gpu/", "cpu/", "smoothed/"))
     ]
-    return max(training, key=lambda name: len(frame.series(name)), default="")
+    return max(training, key=lambda name: len(points.series(name)), default="")
 
 
-def _lengths(frame: RunPoints, attempt: AttemptState, series: Series, ends: Floats) -> tuple[Floats, Floats]:
+def _lengths(points: RunPoints, attempt: AttemptState, series: Series, ends: Floats) -> tuple[Floats, Floats]:
     """How long the steps of each row took and waited for data; a row may cover several steps."""
 
     def beside(name: str, instead: Floats) -> Floats:
-        found = frame.series(name, attempt.rank, attempt.attempt)
+        other = points.series(name, attempt.rank, attempt.attempt)
         values = instead.copy()
-        if len(found) and len(series):
-            at = np.minimum(np.searchsorted(series.seqs, found.seqs), len(series) - 1)
-            match = (series.seqs[at] == found.seqs) & np.isfinite(found.values)
-            values[at[match]] = found.values[match]
+        if len(other) and len(series):
+            at = np.minimum(np.searchsorted(series.seqs, other.seqs), len(series) - 1)
+            match = (series.seqs[at] == other.seqs) & np.isfinite(other.values)
+            values[at[match]] = other.values[match]
         return values
 
     each = beside(f"{LENGTH}/mean", np.where(np.isfinite(series.values), series.values, 0.0))

@@ -67,15 +67,15 @@ class Printed:
 
 def lines(path: Path, read: Callable[[Segment], Iterable[AnyRecord]], last: int | None = None) -> list[PrintedLine]:
     """All lines of a run or the last ones; by attempt and time if several ranks printed."""
-    found: list[PrintedLine] = []
+    printed: list[PrintedLine] = []
     ranks = 0
     by_rank = sorted(layout.segments(path), key=lambda one: (one.rank, one.attempt, one.number))
     for rank, segments in groupby(by_rank, key=lambda one: one.rank):
         ranks += 1
-        found += _of_rank(path, rank, list(segments), read, last)
+        printed += _of_rank(path, rank, list(segments), read, last)
     if ranks > 1:
-        found.sort(key=lambda line: (line.attempt, line.time))
-    return found if last is None else found[max(0, len(found) - last) :]
+        printed.sort(key=lambda line: (line.attempt, line.time))
+    return printed if last is None else printed[max(0, len(printed) - last) :]
 
 
 def _of_rank(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chiplog.core import records
 from chiplog.core.errors import MissingPackage
-from chiplog.core.records import AnyRecord
+from chiplog.core.records import AnyRecord, Number, Plain
 from chiplog.store import layout, table_rows
 from chiplog.store import printed_lines as console
 from chiplog.store.contents.contents import Bounds, Contents
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from chiplog.metrics.goodput import Ledger
     from chiplog.metrics.waterfall import Share
     from chiplog.store.points.columns import Floats, Steps
-    from chiplog.store.points.run_points import RunPoints
     from chiplog.store.points.series import Series
+    from chiplog.store.run_columns import RunColumns
     from chiplog.store.spans.spans import Spans
 
 
@@ -45,9 +46,11 @@ class Stored:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._frame: RunPoints | None = None
-        self._notes: Contents | None = None
-        self._manifest = manifest.load(self.path)
+        about = manifest.load(self.path)
+        self.id, self.project, self.tags = about.id, about.project, about.tags
+        self.name = about.name or about.id
+        self.created = about.created  # wall-clock nanoseconds
+        self._description: Contents | None = None
 
     def __repr__(self) -> str:
         return f"<stored run {self.project}/{self.id}>"
@@ -55,35 +58,14 @@ class Stored:
     # -- what it is ------------------------------------------------------------------------------------------------
 
     @property
-    def id(self) -> str:
-        return self._manifest.id
-
-    @property
-    def project(self) -> str:
-        return self._manifest.project
-
-    @property
-    def name(self) -> str:
-        return self._manifest.name or self.id
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        return self._manifest.tags
-
-    @property
-    def created(self) -> int:
-        """Wall-clock nanoseconds."""
-        return self._manifest.created
-
-    @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Plain]:
         """The config, with later changes applied."""
-        return dict(self._noted().config)
+        return dict(self._described().config)
 
     @property
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> dict[str, Plain]:
         """Host, versions, command and git state at the newest start."""
-        return dict(self._noted().environment)
+        return dict(self._described().environment)
 
     @property
     def state(self) -> str:
@@ -98,13 +80,13 @@ class Stored:
     @property
     def damage(self) -> list[Damage]:
         """Bytes that cannot be read, by segment and range; a write in progress is not damage."""
-        contents = self._noted()
+        contents = self._described()
         return sorted(contents.damage + contents.torn(live_streams(self.attempts)))
 
     @property
     def missing(self) -> dict[str, list[tuple[int, int]]]:
         """Records that were logged but lost: ranges of `seq`, by rank and attempt."""
-        return self._noted().missing
+        return self._described().missing
 
     # -- what it holds ---------------------------------------------------------------------------------------------
 
@@ -122,12 +104,12 @@ class Stored:
         Waits for a run that has not started. A torn last line is left for the next read. Stops after `timeout` seconds
         without a record.
         """
-        heard = time.monotonic()
+        last = time.monotonic()
         for batch in self.batches(Tail(self.path), poll=poll):
             yield from batch
             if batch:
-                heard = time.monotonic()
-            elif timeout is not None and time.monotonic() - heard > timeout:
+                last = time.monotonic()
+            elif timeout is not None and time.monotonic() - last > timeout:
                 return
 
     def batches(self, tail: Tail, *, poll: float = 0.2) -> Iterator[list[AnyRecord]]:
@@ -143,36 +125,28 @@ class Stored:
             # Read once more, for what was written between the last read and the end.
             ended = self.state not in ("running", "empty")
             if ended:
-                tail.look()
+                tail.find_journals()
             else:
                 time.sleep(poll)
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Plain]:
         """The last value of every series in the default view, and the values that the run set explicitly."""
-        last: dict[str, tuple[tuple[int, int, int], Any]] = {}  # the lowest rank wins, then the newest attempt
+        last: dict[str, tuple[tuple[int, int, int], Number]] = {}  # the lowest rank wins, then the newest attempt
         for one in segments(self.path):
-            seen, scanner = one.ask(lambda part: part.last())
+            in_part, scanner = one.query(lambda part: part.last())
             tail = ((name, record.seq, value) for record in scanner.read() for name, value in records.points(record))
-            for name, seq, value in (*seen, *tail):
+            for name, seq, value in chain(in_part, tail):
                 when = -one.segment.rank, one.segment.attempt, seq
                 if name not in last or last[name][0] <= when:
                     last[name] = when, value
-        return {**{name: value for name, (_, value) in last.items()}, **self._noted().summary}
+        return {**{name: value for name, (_, value) in last.items()}, **self._described().summary}
 
     def spans(self, *names: str) -> Spans:
-        """Finished spans by their start, of all names or of these; see `Spans` for what they can be asked."""
+        """Finished spans by their start, of all names or of these; see `Spans` for queries over them."""
         with _needs_packages():
-            from chiplog.store.spans.columns import SpanColumns, from_record
-            from chiplog.store.spans.spans import Spans
-        columns = SpanColumns()
-        for one in segments(self.path):
-            batches, scanner = one.ask(lambda part: part.spans())
-            tail = (from_record(record) for record in scanner.read() if isinstance(record, records.Spans))
-            for batch in chain(batches, tail):
-                if batch is not None:
-                    columns.append(batch, one.segment.rank, one.segment.attempt)
-        spans = Spans(columns)
+            from chiplog.store.run_spans import load
+        spans = load(self.path)
         return spans.named(*names) if names else spans
 
     def table(
@@ -196,86 +170,66 @@ class Stored:
 
     def names(self) -> list[str]:
         """The names of all series."""
-        with self._look() as frame:
-            return frame.names()
+        return self._columns.names()
 
     def series(self, name: str, *, rank: int | None = None, attempt: int | None = None) -> Series:
         """A series: of the main rank unless one is given; in the default view unless an attempt is given.
 
         In the default view a newer launch hides what older ones logged from its first step on.
         """
-        with self._look(whole=False) as frame:
-            return frame.series(name, rank, attempt)
+        return self._columns.series(name, rank, attempt)
+
+    def places(self, name: str) -> tuple[Steps, Floats]:
+        """The steps and values of a series in the default view, by step; for drawing, faster than `series`."""
+        return self._columns.places(name)
 
     def goodput(self, spans: Spans | None = None) -> Ledger:
         """Where the time of the main rank went, over all attempts: productive steps, and everything else.
 
         Pass its `spans` if you have them: they take the longest to read.
         """
-        with self._look() as frame:
-            from chiplog.metrics.goodput import ledger
-            from chiplog.store.goodput_input import lives
-
-            main = self._main_rank() or 0
-            spans = self.spans() if spans is None else spans
-            return ledger(lives(frame, [one for one in self.attempts if one.rank == main], spans, time.time_ns()))
+        attempts = [one for one in self.attempts if one.rank == self._main_rank]
+        return self._columns.goodput(attempts, self.spans() if spans is None else spans)
 
     def step_parts(self, spans: Spans | None = None) -> list[Share]:
         """A typical recent step as a waterfall: compute at peak, communication, data, host, and everything else."""
-        with self._look() as frame:
-            from chiplog.store.step_breakdown import usual_step
-
-            spans = self.spans() if spans is None else spans
-            return usual_step(frame, spans.of(rank=self._main_rank() or 0))
-
-    def places(self, name: str) -> tuple[Steps, Floats]:
-        """The steps and values of a series in the default view, by step; for drawing, faster than `series`."""
-        with self._look(whole=False) as frame:
-            return frame.places(name)
+        spans = self.spans() if spans is None else spans
+        return self._columns.step_parts(spans.of(rank=self._main_rank))
 
     def to_arrow(self) -> pyarrow.Table:
         """All points of the default view: name, step, time, value, exact, rank, attempt."""
-        with self._look() as frame:
-            return frame.to_arrow()
+        return self._columns.to_arrow()
 
     def to_pandas(self) -> pandas.DataFrame:
         """A data frame indexed by step, with a column per series (its last value at each step)."""
-        with self._look() as frame:
-            return frame.to_pandas()
+        return self._columns.to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """Like `to_pandas`, with the step as the first column."""
-        with self._look() as frame:
-            return frame.to_polars()
+        return self._columns.to_polars()
 
     def to_xarray(self) -> xarray.Dataset:
         """A dataset with a variable per series along `step`."""
-        with self._look() as frame:
-            return frame.to_xarray()
+        return self._columns.to_xarray()
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _look(self, *, whole: bool = True) -> Iterator[RunPoints]:
-        """The columns, refreshed, or with `whole=False` refreshed on demand; one thread at a time."""
-        if self._frame is None:
-            with _needs_packages():
-                from chiplog.store.points.run_points import RunPoints
-            self._frame = RunPoints(self.path)
-        with self._frame.lock:
-            if whole:
-                self._frame.refresh()
-            yield self._frame
+    @cached_property
+    def _columns(self) -> RunColumns:
+        with _needs_packages():
+            from chiplog.store.run_columns import RunColumns
+        return RunColumns(self.path)
 
-    def _noted(self) -> Contents:
-        """The description of the run, refreshed."""
-        if self._notes is None:
-            self._notes = Contents(self.path, "event", bounds=Bounds(events=0))
-        with self._notes.lock:
-            return self._notes.refresh()
+    def _described(self) -> Contents:
+        """What describes the run, refreshed."""
+        if self._description is None:
+            self._description = Contents(self.path, "event", bounds=Bounds(events=0))
+        with self._description.lock:
+            return self._description.refresh()
 
-    def _main_rank(self) -> int | None:
-        return min((segment.rank for segment in layout.segments(self.path)), default=None)
+    @property
+    def _main_rank(self) -> int:
+        return min((segment.rank for segment in layout.segments(self.path)), default=0)
 
 
 @contextmanager

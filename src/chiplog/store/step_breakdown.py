@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chiplog.metrics.waterfall import Share, waterfall
+from chiplog.store.points.run_points import RunPoints
+from chiplog.store.spans.spans import Spans
 
-if TYPE_CHECKING:
-    from chiplog.store.points.run_points import RunPoints
-    from chiplog.store.spans.spans import Spans
-
-LATE = 100  # rows whose median is the typical value
+RECENT = 100  # rows whose median is the typical value
 TRACED = 20  # steps whose spans are read
 # Spans in which the host waits for other ranks: this time is not hidden behind compute.
 COMMUNICATION = ("comm*", "*communication*", "all_reduce*", "allreduce*", "all_gather*", "reduce_scatter*", "barrier*")
 
 
-def usual_step(frame: RunPoints, spans: Spans) -> list[Share]:
+def typical_step(points: RunPoints, spans: Spans) -> list[Share]:
     """A typical recent step, in parts that sum to its duration; empty if the step time is unknown."""
-    step = _usual(frame, "train/step_time_sec")
+    step = _recent_median(points, "train/step_time_sec")
     if step is None or step <= 0:
         return []
-    mfu, data = _usual(frame, "train/mfu"), _usual(frame, "train/data_time_sec")
+    mfu, data = _recent_median(points, "train/mfu"), _recent_median(points, "train/data_time_sec")
     communication, idle = _traced(spans)
     host = None if idle is None else max(0.0, idle - (data or 0.0) - (communication or 0.0))
     return waterfall(
@@ -32,8 +29,8 @@ def usual_step(frame: RunPoints, spans: Spans) -> list[Share]:
     )
 
 
-def _usual(frame: RunPoints, name: str) -> float | None:
-    values = frame.series(name).values[-LATE:]
+def _recent_median(points: RunPoints, name: str) -> float | None:
+    values = points.series(name).values[-RECENT:]
     values = values[np.isfinite(values)]
     return float(np.median(values)) if len(values) else None
 

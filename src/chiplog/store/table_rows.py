@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from chiplog.core.records import AnyRecord, Plain, Table
 
 Row: TypeAlias = dict[str, Plain]
-Where: TypeAlias = Mapping[str, Any] | Callable[[Row], Any]
+Where: TypeAlias = Mapping[str, Plain] | Callable[[Row], object]
 
 
 def rows(
-    found: Iterable[AnyRecord], name: str, *, where: Where | None = None, offset: int = 0, limit: int | None = None
+    records: Iterable[AnyRecord], name: str, *, where: Where | None = None, offset: int = 0, limit: int | None = None
 ) -> Iterator[Row]:
     """The rows of a table, each with its `step`; reads no more records than the page needs."""
     if offset < 0 or (limit is not None and limit < 0):
         raise ValueError(f"offset and limit must not be negative: {offset}, {limit}")
-    asked = _question(where)
-    matching = (row for record in found for row in _of(record, name) if asked(row))
+    matches = _predicate(where)
+    matching = (row for record in records for row in _rows_of(record, name) if matches(row))
     return islice(matching, offset, None if limit is None else offset + limit)
 
 
-def _of(record: AnyRecord, name: str) -> Iterator[Row]:
+def _rows_of(record: AnyRecord, name: str) -> Iterator[Row]:
     if isinstance(record, Table) and record.name == name:
         for row in record.rows:
             yield {"step": record.step, **row}
 
 
-def _question(where: Where | None) -> Callable[[Row], Any]:
+def _predicate(where: Where | None) -> Callable[[Row], object]:
     if where is None:
         return lambda _: True
     if callable(where):
@@ -38,7 +38,7 @@ def _question(where: Where | None) -> Callable[[Row], Any]:
     return lambda row: all(_fits(row.get(column), value) for column, value in wanted.items())
 
 
-def _fits(value: Plain, wanted: Any) -> Any:
+def _fits(value: Plain, wanted: Plain) -> object:
     """Whether a value equals another, is one of several, or satisfies a predicate."""
     if callable(wanted):
         return wanted(value)

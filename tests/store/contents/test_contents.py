@@ -10,7 +10,6 @@ import pytest
 import chiplog
 from chiplog.store import layout
 from chiplog.store.contents.contents import Bounds, Contents
-from chiplog.store.contents.matrices import dense
 from chiplog.store.parts.compaction import compact
 
 
@@ -117,12 +116,6 @@ def test_a_broken_part_gives_way_to_its_segment(path: Path) -> None:
     rows.chmod(0o600)
     rows.write_bytes(data)
     assert described(Contents(path).refresh()) == before
-
-
-def test_ragged_matrices_end_in_nan(path: Path) -> None:
-    """As numpy has them, rows first."""
-    first = dense(Contents(path, "matrix").refresh().matrices["load"][0])
-    assert repr(first.tolist()) == "[[1.0, nan], [2.0, nan]]"
 
 
 def test_events_need_not_be_kept_to_know_the_config(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""The quick way to a curve says what the series says."""
+"""The points of a run, from parts and journals, of one rank and of many."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import chiplog
 from chiplog.store import layout
 from chiplog.store.parts import compaction
+from tests.faults.harness import count
 from tests.views.web import stores
 
 
@@ -56,3 +58,42 @@ def test_reading_a_part_does_not_import_pandas(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(run)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+WRITERS = """
+import os, sys
+import chiplog
+first, last, world, steps, folder = *map(int, sys.argv[1:5]), sys.argv[5]
+for rank in range(first, last):
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), CHIPLOG_RUN_ID="many", CHIPLOG_NO_REDUCE="1")
+    with chiplog.init("p", sinks="none", dir=folder, ranks="all", compact=False, alerts=False) as run:
+        for step in range(steps):
+            run.log({"train/loss": step + rank / 4096, "train/tokens": step}, step=step)
+"""
+
+
+def write(folder: Path, ranks: int, steps: int, writers: int = 2) -> Path:
+    """Journals of so many ranks, written by a few processes at once."""
+    each = ranks // writers
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITERS, *map(str, (at * each, (at + 1) * each, ranks, steps, folder))],
+            env={**os.environ, "CHIPLOG_RUN_ID": "many"},
+        )
+        for at in range(writers)
+    ]
+    assert [one.wait(600) for one in started] == [0] * writers
+    return folder / "p" / "many"
+
+
+@pytest.mark.timeout(900)
+def test_a_thousand_ranks_are_one_matrix(tmp_path: Path) -> None:
+    """Step by rank, every record there, and constant files a rank; 64 ranks here, 1,024 at the large size."""
+    ranks, steps = count(64, 1024), count(100, 1000)
+    run = write(tmp_path, ranks, steps)
+    stored = chiplog.read(run)
+    matrix = stored.series("train/loss").by_rank()
+    assert matrix.ranks.tolist() == list(range(ranks)) and matrix.steps.tolist() == list(range(steps))
+    assert np.array_equal(matrix.values, np.arange(steps)[:, None] + np.arange(ranks) / 4096)
+    assert stored.missing == {} and stored.damage == []
+    assert len(list((run / "journal").iterdir())) == ranks

@@ -68,9 +68,9 @@ class PendingValues:
                 messages.once("device", f"more than {MOST:,} rows wait for values on a device; the oldest are dropped")
             self._rows.append(_Row(step, copies))
 
-    def ready(self) -> list[tuple[int | float, dict[str, int | float | Media]]]:
+    def ready(self) -> list[tuple[int | float, dict[str, object]]]:
         """The rows whose values have arrived, in the order they were logged."""
-        rows: list[tuple[int | float, dict[str, int | float | Media]]] = []
+        rows: list[tuple[int | float, dict[str, object]]] = []
         while self._rows and all(_arrived(copy) for copy in self._rows[0].copies.values()):
             first = self._rows.popleft()
             row = {name: value for name, copy in first.copies.items() if (value := _value(name, copy)) is not None}

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from chiplog.core import records
-from chiplog.core.records import AnyRecord, Number
+from chiplog.core.records import AnyRecord, Number, Plain
 from chiplog.store.contents.segment import SegmentContents, segments
 from chiplog.store.contents.stream import Range, Stream
 from chiplog.store.journal.lines import Damage, Scanner, number
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
     step: Number | None
     time: int
-    cells: dict[str, Any]
+    cells: dict[str, Plain]
 
 
 class MatrixFrame(NamedTuple):
@@ -69,10 +69,10 @@ class Contents:
         bounds = bounds or Bounds()
         self.path = path
         self.lock = threading.RLock()
-        self.config: dict[str, Any] = dict(about.config)
-        self.environment: dict[str, Any] = dict(about.environment)
-        self.summary: dict[str, Any] = {}  # values that the run set explicitly
-        self.notes: dict[str, dict[str, Any]] = {name: {} for name in NOTES}
+        self.config: dict[str, Plain] = dict(about.config)
+        self.environment: dict[str, Plain] = dict(about.environment)
+        self.summary: dict[str, Plain] = {}  # values that the run set explicitly
+        self.notes: dict[str, dict[str, Plain]] = {name: {} for name in NOTES}
         self.events: deque[records.Event] = deque(maxlen=bounds.events)
         self.evals: list[records.Eval] = []
         self.alerts: deque[records.Alert] = deque(maxlen=bounds.alerts)
@@ -140,8 +140,8 @@ class Contents:
 
     def _open(self, one: SegmentContents, stream: Stream) -> Scanner:
         """Read the part of a segment; returns a scanner for the tail."""
-        known, scanner = one.ask(lambda part: [(part.has_spans, part.rows(*self._kinds))])
-        for has_spans, rows in known:
+        answers, scanner = one.query(lambda part: [(part.has_spans, part.rows(*self._kinds))])
+        for has_spans, rows in answers:
             assert one.part is not None
             stream.add_part(one)
             self._damage += [Damage(one.segment.filename, *damage) for damage in one.part.about.damage]
@@ -186,7 +186,7 @@ class Contents:
             self.summary.update(event.data)
 
     def _add_sample(
-        self, samples: dict[str, deque[Sample]], record: records.Table | records.Text, cells: dict[str, Any]
+        self, samples: dict[str, deque[Sample]], record: records.Table | records.Text, cells: dict[str, Plain]
     ) -> None:
         if record.name not in samples:
             samples[record.name] = deque(maxlen=self._bounds.rows)

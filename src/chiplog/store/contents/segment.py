@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout
+from chiplog.store.journal import lines
 from chiplog.store.journal.lines import Scanner
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
+from chiplog.store.parts.broken import Broken
 
 if TYPE_CHECKING:
     from chiplog.store.parts.part import Part
@@ -43,14 +45,17 @@ class SegmentContents:
             self._part = load(self._run, self.segment)
         return self._part
 
-    def ask(self, question: Callable[[Part], Iterable[T]]) -> tuple[Iterable[T], Scanner]:
+    @property
+    def pruned(self) -> bool:
+        """Whether only its part and a compressed copy are left."""
+        return lines.located(self.path) != self.path
+
+    def query(self, of_part: Callable[[Part], Iterable[T]]) -> tuple[Iterable[T], Scanner]:
         """What the part returns, and a scanner for the tail; without a whole part, nothing and a scanner for all."""
         part = self.part
         if part is not None:
-            from chiplog.store.parts.part import Broken
-
             try:
-                return question(part), part.beyond(self.path)
+                return of_part(part), part.beyond(self.path)
             except Broken:
                 pass
         return (), Scanner(self.path)
@@ -60,16 +65,16 @@ class SegmentContents:
         if not kinds:
             yield from Scanner(self.path).read()
             return
-        known, scanner = self.ask(lambda part: part.rows(*kinds))
-        yield from known
+        rows, scanner = self.query(lambda part: part.rows(*kinds))
+        yield from rows
         yield from scanner.read()
 
     def table(self, name: str) -> Iterator[AnyRecord]:
         """The records of a table, then all records beyond the part; never loads a whole part at once."""
-        known, scanner = self.ask(lambda part: part.table(name))
+        rows, scanner = self.query(lambda part: part.table(name))
         yielded: set[int] = set()
         try:
-            for record in known:
+            for record in rows:
                 yielded.add(record.seq)
                 yield record
         except Exception:  # a later page is damaged; the segment has the rest

@@ -7,6 +7,7 @@ from bisect import insort
 from chiplog.core.records import AnyRecord, Eval, Number, Step
 from chiplog.store.contents.segment import SegmentContents
 from chiplog.store.journal.lines import Scanner
+from chiplog.store.parts.broken import Broken
 
 Range = tuple[int, int]  # first and last
 
@@ -67,8 +68,6 @@ class Stream:
 
 def _ranges(segment: SegmentContents) -> list[Range]:
     """The `seq` numbers in a part, as ranges."""
-    from chiplog.store.parts.part import Broken
-
     assert segment.part is not None
     try:
         seqs = segment.part.clock[0]
@@ -83,8 +82,6 @@ def _ranges(segment: SegmentContents) -> list[Range]:
 
 def _last_step(segment: SegmentContents) -> Number | None:
     """The step of the newest point in a part."""
-    from chiplog.store.parts.part import Broken
-
     part = segment.part
     if part is None or not part.about.names:
         return None

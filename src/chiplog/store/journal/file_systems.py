@@ -47,7 +47,7 @@ def default_durability(path: Path, mounts: str) -> tuple[str, str]:
 
 def reach(path: Path, means: str = MEANS) -> None:
     """Wait until the file system of a path answers, or fail: without its server, `init` would hang forever."""
-    if not some_far(_mounts()):
+    if not has_network(_mounts()):
         return
     answered = _ask(path)
     if answered.wait(REACH[0]):
@@ -98,7 +98,7 @@ def _try(path: Path) -> None:
         probe.unlink(missing_ok=True)
 
 
-def some_far(mounts: str) -> bool:
+def has_network(mounts: str) -> bool:
     """Whether any file system here has a server that may not answer."""
     return any(line.split(" ")[2:3] and line.split(" ")[2].startswith(FAR) for line in mounts.splitlines())
 

@@ -190,12 +190,12 @@ class Scanner:
             for match in _SEAL.finditer(line, at, stop):
                 crc, summed = crc32(line[summed : match.start()], crc), match.start()
                 if crc == int(match[1]):
-                    found = unseal(line[at : match.end()])
-                    if found is not None:
+                    record = unseal(line[at : match.end()])
+                    if record is not None:
                         if at > good:
                             self._note(begin + good, begin + at, _reason(line[good:at]))
                         good = match.end()
-                        yield found
+                        yield record
                     break
             at = following
         if good < len(line):

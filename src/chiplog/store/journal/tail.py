@@ -33,16 +33,16 @@ class Tail:
     ) -> None:
         self._run, self._rank, self._attempt = run, rank, attempt
         self._streams: dict[str, _Stream] = {}
-        self._known = dict(positions or {})
+        self._start = dict(positions or {})
         self._listed = float("-inf")
         self.more = False  # the last read stopped at its limit: more is available at once
         self.source = Segment(0, 0, 0)  # the source of the last batch, which has one rank and attempt
-        self.look()
+        self.find_journals()
 
     def read(self, limit: int = BATCH) -> list[AnyRecord]:
         """The next records, about `limit` bytes of them; empty if there are none yet."""
         if time.monotonic() - self._listed > LIST_EVERY:
-            self.look()
+            self.find_journals()
         for stream in self._streams.values():
             before = stream.position
             if batch := stream.read(limit):
@@ -56,7 +56,7 @@ class Tail:
 
     def positions(self) -> Positions:
         """The current positions; a Tail created with them continues from there."""
-        return {**self._known, **{key: stream.position for key, stream in self._streams.items()}}
+        return {**self._start, **{key: stream.position for key, stream in self._streams.items()}}
 
     def lag(self) -> int:
         """How many bytes have not been read."""
@@ -66,7 +66,7 @@ class Tail:
     def damage(self) -> list[Damage]:
         return [damage for stream in self._streams.values() for damage in stream.damage]
 
-    def look(self) -> None:
+    def find_journals(self) -> None:
         """Find new journals."""
         self._listed = time.monotonic()
         for segment in layout.segments(self._run):
@@ -76,7 +76,7 @@ class Tail:
                 and self._rank in (None, segment.rank)
                 and self._attempt in (None, segment.attempt)
             ):
-                self._streams[key] = _Stream(self._run, segment, self._known.get(key, (0, 0, -1)))
+                self._streams[key] = _Stream(self._run, segment, self._start.get(key, (0, 0, -1)))
 
 
 class _Stream:
@@ -110,9 +110,8 @@ class _Stream:
             following = self.segment._replace(number=self.segment.number + 1)
             path = f"{self._folder}/{following.filename}"
             if os.path.exists(path) or os.path.exists(f"{path}.zst"):  # noqa: PTH110  called five times per second
-                batch = list(
-                    self._scanner.read(limit)
-                )  # what was written between our last read and the start of the next segment
+                # What was written between our last read and the start of the next segment.
+                batch = list(self._scanner.read(limit))
                 if batch:
                     return batch
                 self._damage += self._before.damage if self._before else []

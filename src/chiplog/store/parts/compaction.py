@@ -20,12 +20,11 @@ from chiplog.store.parts.format import About
 from chiplog.store.parts.part import load
 from chiplog.store.parts.writer import write
 from chiplog.store.points.columns import Columns
-from chiplog.store.spans.columns import SpanColumns as SpanColumns
-from chiplog.store.spans.columns import from_record
+from chiplog.store.spans.columns import SpanColumns, from_record
 
 
 def compact(run: Path, segment: Segment) -> bool:
-    """Make the part of a segment; false when it was there already."""
+    """Make the part of a segment; false if there is one already."""
     if layout.has_part(run, segment):
         return False
     scanner = lines.Scanner(run / layout.JOURNAL / segment.filename)

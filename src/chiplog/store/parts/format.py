@@ -1,6 +1,6 @@
-"""The files of a part: their schemas, what they say of themselves, and the seal of their footers.
+"""The files of a part: their schemas, their metadata, and the seal of their footers.
 
-Parquet has checksums for its pages and none for its footer, so a file of a part carries one more, right before the
+Parquet has checksums for its pages but none for its footer, so each file of a part has one more, right before the
 footer, where other readers do not look.
 """
 
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from chiplog.store import layout
 from chiplog.store.layout import Segment
 
-KINDS = ("clock", "spans", "rows", "points")  # points is published last: where it is, the others are
+KINDS = ("clock", "spans", "rows", "points")  # points is published last: if it exists, the others do
 ROWS = pa.schema(
     [
         ("seq", pa.int64()),
@@ -32,18 +32,18 @@ ROWS = pa.schema(
 POINTS = pa.schema(
     [
         ("name", pa.string()),
-        ("step", pa.int64()),  # double, where a step of the segment is not a whole number
+        ("step", pa.int64()),  # double if a step of the segment is not an integer
         ("seq", pa.int64()),
         ("value", pa.float64()),
         ("exact", pa.string()),
     ]
 )
 _MAGIC = b"PAR1"
-_SEAL = 4  # bytes: the CRC-32 of what stands behind it
+_SEAL = 4  # bytes: the CRC-32 of everything after it
 
 
 class About(msgspec.Struct):
-    """What a part says of itself, in the metadata of each of its files."""
+    """The description of a part, in the metadata of each of its files."""
 
     segment: str
     covers: int
@@ -75,7 +75,7 @@ def file_of(run: Path, segment: Segment, kind: str) -> Path:
 
 
 def open_file(path: Path) -> pq.ParquetFile:
-    """A file of a part; an OSError for one whose footer is not as it was written."""
+    """Open a file of a part; raises OSError if its footer is not as written."""
     with path.open("rb") as file:
         end = _footer(file)
         file.seek(end - _SEAL)
@@ -86,7 +86,7 @@ def open_file(path: Path) -> pq.ParquetFile:
 
 
 def seal(file: BinaryIO) -> None:
-    """Put the CRC-32 of a footer before it; Parquet finds a footer from the end, and its pages by their places."""
+    """Insert the CRC-32 of a footer before it; Parquet finds the footer from the end, and pages by their offsets."""
     end = _footer(file)
     file.seek(end)
     footer = file.read()
@@ -95,7 +95,7 @@ def seal(file: BinaryIO) -> None:
 
 
 def _footer(file: BinaryIO) -> int:
-    """Where the footer of a Parquet file begins."""
+    """Where the footer of a Parquet file starts."""
     end = file.seek(-8, os.SEEK_END)
     length, magic = int.from_bytes(file.read(4), "little"), file.read(4)
     if magic != _MAGIC or end - length < _SEAL:

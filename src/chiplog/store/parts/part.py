@@ -1,6 +1,6 @@
-"""A part: what a segment of a journal says, read from Parquet, so that a view is fast at any size.
+"""A part: a segment of a journal, read from Parquet, so that a view is fast at any size.
 
-A part says how many bytes of its segment it covers; what lies beyond is read from the segment.
+A part records how many bytes of its segment it covers; the rest is read from the segment.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -17,20 +16,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chiplog.core import records
-from chiplog.core.records import AnyRecord
+from chiplog.core.records import AnyRecord, Number
 from chiplog.store import arrow, layout
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
+from chiplog.store.parts.broken import Broken
 from chiplog.store.parts.format import KINDS, ROWS, About, file_of, open_file
 from chiplog.store.points.columns import EMPTY, Column, Floats, Ints, Steps, from_text
 from chiplog.store.spans.arrow import from_table
 from chiplog.store.spans.columns import Batch
 
-PAGE = 64  # rows of a table that are read at a time; a row may be a MiB
-
-
-class Broken(Exception):
-    """The bytes of a part are not as written; its segment holds the same records."""
+PAGE = 64  # rows of a table to read at a time; a row may be a MiB
 
 
 class Part:
@@ -46,9 +42,6 @@ class Part:
         """A scanner for the segment beyond this part; a pruned segment has nothing more."""
         return lines.Scanner(path, self.about.covers, ended=lines.located(path) != path)
 
-    def names(self) -> list[str]:
-        return list(self.about.names)
-
     def column(self, name: str) -> Column:
         table = self._rows_of(name, ["step", "seq", "value", "exact"])
         if table is None:
@@ -57,18 +50,15 @@ class Part:
         exact: dict[int, str] = {}
         if texts.null_count < len(texts):
             exact = {at: text for at, text in enumerate(texts.to_pylist()) if text is not None}
-        return Column(arrow.numbers(table["step"]), arrow.numbers(table["seq"]), arrow.numbers(table["value"]), exact)
+        return Column(arrow.numbers(table["step"]), arrow.ints(table["seq"]), arrow.doubles(table["value"]), exact)
 
     def places(self, name: str) -> tuple[Steps, Floats]:
         """The steps and values of a series by step: all that a curve needs, and less to read than the column."""
-        table = self._rows_of(
-            name, ["step", "value"], use_threads=False
-        )  # callers that draw many series read them in parallel
-        return (
-            (EMPTY.steps, EMPTY.values)
-            if table is None
-            else (arrow.numbers(table["step"]), arrow.numbers(table["value"]))
-        )
+        # One thread: callers that draw many series read them in parallel.
+        table = self._rows_of(name, ["step", "value"], use_threads=False)
+        if table is None:
+            return EMPTY.steps, EMPTY.values
+        return arrow.numbers(table["step"]), arrow.doubles(table["value"])
 
     def _rows_of(self, name: str, columns: list[str], *, use_threads: bool = True) -> pa.Table | None:
         """The points of a series; names that share a row group are stored in the order of `about`."""
@@ -94,24 +84,24 @@ class Part:
             starts[name], group, end = start, where.first_group, start + where.count
         return starts
 
-    def last(self) -> Iterator[tuple[str, int, Any]]:
+    def last(self) -> Iterator[tuple[str, int, Number]]:
         """(name, seq, value) of the last point of every series."""
         for name, where in self.about.names.items():
-            value = where.last
-            if isinstance(value, str):
-                value = records.NONFINITE[value] if value in records.NONFINITE else from_text(value)
-            yield name, where.last_seq, value
+            last = where.last
+            if isinstance(last, str):
+                last = records.NONFINITE[last] if last in records.NONFINITE else from_text(last)
+            yield name, where.last_seq, last
 
     @cached_property
     def clock(self) -> tuple[Ints, Ints]:
         """(seqs, times) of all records, by seq."""
         with self._reading():
             table = self._open("clock").read()
-        return arrow.numbers(table["seq"]), arrow.numbers(table["time"])
+        return arrow.ints(table["seq"]), arrow.ints(table["time"])
 
     def rows(self, *kinds: str) -> list[AnyRecord]:
         """The records that are neither steps nor spans: all of them, or those of some kinds."""
-        found: list[AnyRecord] = []
+        rows: list[AnyRecord] = []
         with self._reading():
             file = self._open("rows")
             for group in range(file.num_row_groups):
@@ -119,9 +109,11 @@ class Part:
                     continue
                 table = file.read_row_group(group, columns=["kind", "record"])
                 if kinds:
-                    table = table.filter(reduce(pc.or_, (pc.equal(table["kind"], arrow.text(kind)) for kind in kinds)))
-                found += [records.decode(line.encode()) for line in table["record"].to_pylist()]
-        return sorted(found, key=lambda record: record.seq)
+                    table = table.filter(
+                        reduce(pc.or_, (pc.equal(table["kind"], arrow.scalar(kind)) for kind in kinds))
+                    )
+                rows += [records.decode(line.encode()) for line in table["record"].to_pylist()]
+        return sorted(rows, key=lambda record: record.seq)
 
     def table(self, name: str) -> Iterator[AnyRecord]:
         """The records of a table, a few at a time."""
@@ -130,7 +122,7 @@ class Part:
             first = next(batches, None)
         return self._table(name, first, batches)
 
-    def _table(self, name: str, batch: Any, batches: Iterator[Any]) -> Iterator[AnyRecord]:
+    def _table(self, name: str, batch: pa.RecordBatch | None, batches: Iterator[pa.RecordBatch]) -> Iterator[AnyRecord]:
         while batch is not None:
             mine = pc.and_(pc.equal(batch["kind"], "table"), pc.equal(batch["name"], name))
             for line in batch.filter(mine)["record"].to_pylist():
@@ -175,8 +167,8 @@ def load(run: Path, segment: Segment) -> Part | None:
 
 
 def _may_hold(group: pq.RowGroupMetaData, kinds: Sequence[str]) -> bool:
-    """Whether a row group may have records of a kind, by what it says of its least and greatest."""
+    """Whether a row group may have records of these kinds, by its least and greatest kind."""
     if not kinds:
         return True
-    said = group.column(ROWS.get_field_index("kind")).statistics
-    return said is None or not said.has_min_max or any(said.min <= kind <= said.max for kind in kinds)
+    range_ = group.column(ROWS.get_field_index("kind")).statistics
+    return range_ is None or not range_.has_min_max or any(range_.min <= kind <= range_.max for kind in kinds)

@@ -1,6 +1,6 @@
-"""Writing a part: the four files of a segment, each published with a link.
+"""Writes a part: the four files of a segment, each published with a link.
 
-They are written aside, so the first part wins and a reader never sees half of one. Nothing is ever deleted here.
+They are written to temporary names, so the first part wins and a reader never sees half of one. Nothing is deleted.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 from chiplog.core import records
 from chiplog.core.engine.attachments import make_dir
 from chiplog.core.records import AnyRecord
-from chiplog.store import layout
+from chiplog.store import arrow, layout
 from chiplog.store.layout import Segment
 from chiplog.store.parts.format import KINDS, POINTS, ROWS, About, Name, file_of, seal
 from chiplog.store.points.columns import Column, Ints, take
 from chiplog.store.spans.arrow import to_table
-from chiplog.store.spans.columns import SpanColumns as SpanColumns
+from chiplog.store.spans.columns import SpanColumns
 
-OWN_GROUP = 16_384  # points from which a name has row groups of its own
-GROUP = 1 << 20  # rows to a row group at most
-SHARED = 1 << 16  # rows to one that several names share: whoever reads one of them reads them all
+OWN_GROUP = 16_384  # a name with this many points has row groups of its own
+GROUP = 1 << 20  # rows per row group at most
+SHARED = 1 << 16  # rows per group that several names share: reading one of them reads them all
 
 
 class Points(Protocol):
@@ -41,19 +41,19 @@ class Points(Protocol):
 def write(
     run: Path, segment: Segment, about: About, *, points: Points, rows: Sequence[AnyRecord], spans: SpanColumns
 ) -> None:
-    """Write and publish the part of a segment; files that are there already stay. Fills in `about.names`."""
+    """Write and publish the part of a segment; existing files stay. Fills in `about.names`."""
     printed = [record for record in rows if isinstance(record, records.Console)]
     others = [record for record in rows if not isinstance(record, records.Console)]
     groups = {
         "clock": [_clock(points)],
         "spans": [to_table(spans)],
-        "rows": [_rows(others), *([_rows(printed)] if printed else [])],  # much text, which few ask for
+        "rows": [_rows(others), *([_rows(printed)] if printed else [])],  # much text, rarely read
         "points": list(_points(points, about)),
     }
     make_dir(run / layout.PARTS)
     for kind in KINDS:
-        said = about if kind == "points" else msgspec.structs.replace(about, names={})
-        _publish(file_of(run, segment, kind), groups[kind], said)
+        metadata = about if kind == "points" else msgspec.structs.replace(about, names={})
+        _publish(file_of(run, segment, kind), groups[kind], metadata)
 
 
 def _points(points: Points, about: About) -> Iterator[pa.Table]:
@@ -72,7 +72,9 @@ def _points(points: Points, about: About) -> Iterator[pa.Table]:
                 "step": np.concatenate([column.steps.astype(kind, copy=False) for _, column in waiting]),
                 "seq": np.concatenate([column.seqs for _, column in waiting]),
                 "value": np.concatenate([column.values for _, column in waiting]),
-                "exact": pa.concat_arrays([_exact(column) for _, column in waiting]),
+                "exact": pa.concat_arrays(
+                    [arrow.sparse_texts(column.exact, len(column.seqs)) for _, column in waiting]
+                ),
             }
         )
 
@@ -84,7 +86,7 @@ def _points(points: Points, about: About) -> Iterator[pa.Table]:
             waiting, size, group = [], 0, group + 1
         last = int(np.argmax(column.seqs))
         text = column.exact.get(last)
-        value: Any = _plain(float(column.values[last])) if text is None else text
+        value = _plain(float(column.values[last])) if text is None else text
         spread = max(1, -(-count // GROUP)) if count >= OWN_GROUP else 1
         about.names[name] = Name(count, group, group + spread - 1, int(column.seqs[last]), value)
         waiting.append((name, column))
@@ -100,12 +102,6 @@ def _points(points: Points, about: About) -> Iterator[pa.Table]:
 
 def _by_step(column: Column) -> Column:
     return take(column, np.lexsort((column.seqs, column.steps)))
-
-
-def _exact(column: Column) -> pa.Array:
-    if not column.exact:
-        return pa.nulls(len(column.seqs), pa.string())
-    return pa.array([column.exact.get(at) for at in range(len(column.seqs))], pa.string())
 
 
 def _plain(value: float) -> float | str:
@@ -145,7 +141,7 @@ def _step(record: AnyRecord) -> float | None:
 
 
 def _publish(path: Path, groups: Sequence[pa.Table], about: About) -> None:
-    """Write a file aside and link it into place; one that is there already stays."""
+    """Write a file under a temporary name and link it into place; an existing one stays."""
     aside = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     schema = groups[0].schema.with_metadata({b"chiplog": msgspec.json.encode(about)})
     whole = {"seq", "time", "id", "start", *(["step"] if pa.types.is_integer(_type(schema, "step")) else [])}
@@ -173,7 +169,7 @@ def _publish(path: Path, groups: Sequence[pa.Table], about: About) -> None:
             os.link(aside, path)
         except FileExistsError:
             pass
-        except OSError:  # a file system without links; of two compactions at once the second wins there
+        except OSError:  # a file system without links; there, of two compactions at once, the second wins
             if not path.exists():
                 aside.rename(path)
     finally:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TypeAlias
 
 from chiplog.store.protobuf import integer as _number
 from chiplog.store.protobuf import message as _bytes
 from chiplog.store.protobuf import utf8 as _utf8
 from chiplog.store.protobuf import varint as _varint
+
+Args: TypeAlias = Mapping[str, object]
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4  # TrackEvent.Type
 _CLEARED = 1  # sequence_flags: forget the strings interned so far
@@ -39,7 +41,7 @@ class PacketWriter:
         self._id = _number(10, number)
         self._iids: dict[tuple[int, str], int] = {}
         self._new: list[bytes] = []  # packets that must come first
-        self._shapes: dict[tuple[int, str, Any, bool], tuple[bytes, bytes, bytes, bytes]] = {}
+        self._shapes: dict[tuple[int, str, int | float | None, bool], tuple[bytes, bytes, bytes, bytes]] = {}
         snapshot = b"".join(
             _bytes(1, _number(1, clock) + _number(2, time))
             for clock, time in ((_BOOTTIME, origin), (_REALTIME, origin), (_OURS, 0))
@@ -57,13 +59,11 @@ class PacketWriter:
 
     def track(self, uuid: int, name: str, parent: int = 0, *, rank: int | None = None, ordered: bool = False) -> None:
         """A track below another; `rank` is its place among its siblings if the parent is `ordered`."""
-        said = _number(1, uuid) + _bytes(2, _utf8(name)) + (_number(5, parent) if parent else b"")
-        said += (_number(11, 3) if ordered else b"") + (b"" if rank is None else _number(12, rank))
-        self._describe(said)
+        order = (_number(11, 3) if ordered else b"") + (b"" if rank is None else _number(12, rank))
+        self._describe(_below(uuid, name, parent) + order)
 
     def counter(self, uuid: int, name: str, parent: int = 0, unit: str = "") -> None:
-        said = _number(1, uuid) + _bytes(2, _utf8(name)) + (_number(5, parent) if parent else b"")
-        self._describe(said + _bytes(8, _bytes(6, _utf8(unit)) if unit else b""))
+        self._describe(_below(uuid, name, parent) + _bytes(8, _bytes(6, _utf8(unit)) if unit else b""))
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class PacketWriter:
         name: str,
         begin: int,
         end: int,
-        args: Mapping[str, Any] | None = None,
+        args: Args | None = None,
         *,
         step: int | float | None = None,
         flow: int = 0,
@@ -105,13 +105,13 @@ class PacketWriter:
             )
         )  # fmt: skip
 
-    def begin(self, track: int, name: str, time: int, args: Mapping[str, Any] | None = None, flow: int = 0) -> bytes:
+    def begin(self, track: int, name: str, time: int, args: Args | None = None, flow: int = 0) -> bytes:
         return self._event(track, BEGIN, time, self._named(name, args, flow))
 
     def end(self, track: int, time: int) -> bytes:
         return self._event(track, END, time, b"")
 
-    def instant(self, track: int, name: str, time: int, args: Mapping[str, Any] | None = None) -> bytes:
+    def instant(self, track: int, name: str, time: int, args: Args | None = None) -> bytes:
         return self._event(track, INSTANT, time, self._named(name, args, 0))
 
     def count(self, track: int, time: int, value: float) -> bytes:
@@ -119,19 +119,19 @@ class PacketWriter:
 
     def news(self) -> bytes:
         """The packets that must precede the events since the last call: clock, tracks and strings."""
-        said = b"".join(self._new)
+        packets = b"".join(self._new)
         self._new.clear()
-        return said
+        return packets
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _any_slice(
-        self, track: int, name: str, begin: int, end: int, args: Any, step: int | float | None, flow: int
+        self, track: int, name: str, begin: int, end: int, args: Args | None, step: int | float | None, flow: int
     ) -> bytes:
-        said = dict(args or {})
+        args = dict(args or {})
         if step is not None:
-            said.setdefault("step", step)
-        return self.begin(track, name, begin, said, flow) + self.end(track, max(begin, end))
+            args.setdefault("step", step)
+        return self.begin(track, name, begin, args, flow) + self.end(track, max(begin, end))
 
     def _event(self, track: int, kind: int, time: int, rest: bytes) -> bytes:
         since = time - self.origin
@@ -141,31 +141,31 @@ class PacketWriter:
             when = _number(8, since)
         return _packet(when + self._id + _bytes(11, _number(9, kind) + _number(11, track) + rest))
 
-    def _named(self, name: str, args: Mapping[str, Any] | None, flow: int) -> bytes:
-        said = _number(10, self._iid(2, name))
+    def _named(self, name: str, args: Args | None, flow: int) -> bytes:
+        event = _number(10, self._iid(2, name))
         if args:
-            said += b"".join([_bytes(4, self._annotation(str(key), value)) for key, value in args.items()])
-        return said + (b"\xf9\x02" + struct.pack("<Q", flow) if flow else b"")
+            event += b"".join([_bytes(4, self._annotation(str(key), value)) for key, value in args.items()])
+        return event + (b"\xf9\x02" + struct.pack("<Q", flow) if flow else b"")
 
-    def _annotation(self, name: str, value: Any) -> bytes:
+    def _annotation(self, name: str, value: object) -> bytes:
         return _number(1, self._iid(3, name)) + _value(value)
 
     def _iid(self, field: int, text: str) -> int:
         """The number of an event's name (2) or an annotation's (3)."""
-        known = self._iids.get((field, text))
-        if known is None:
-            known = self._iids[field, text] = len(self._iids) + 1
-            entry = _number(1, known) + _bytes(2, _utf8(text))
+        iid = self._iids.get((field, text))
+        if iid is None:
+            iid = self._iids[field, text] = len(self._iids) + 1
+            entry = _number(1, iid) + _bytes(2, _utf8(text))
             self._new.append(_packet(self._id + _bytes(12, _bytes(field, entry))))
-        return known
+        return iid
 
     def _describe(self, descriptor: bytes) -> None:
         self._new.append(_packet(self._id + _bytes(60, descriptor)))
 
     def _shape(self, track: int, name: str, step: int | float | None, wide: bool) -> tuple[bytes, bytes, bytes, bytes]:
         """The bytes before and after the times in the packets of a slice without arguments."""
-        said = self._named(name, None if step is None else {"step": step}, 0)
-        begin = self._id + _bytes(11, _number(9, BEGIN) + _number(11, track) + said)
+        event = self._named(name, None if step is None else {"step": step}, 0)
+        begin = self._id + _bytes(11, _number(9, BEGIN) + _number(11, track) + event)
         end = self._id + _bytes(11, _number(9, END) + _number(11, track))
         time = 9 if wide else 7  # bytes, with the tag
         shape = (
@@ -188,7 +188,7 @@ def _tables() -> tuple[list[bytes], list[bytes]]:
     return more, last
 
 
-def _value(value: Any, depth: int = 0) -> bytes:
+def _value(value: object, depth: int = 0) -> bytes:
     if isinstance(value, bool):
         return _number(2, int(value))
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
@@ -203,11 +203,16 @@ def _value(value: Any, depth: int = 0) -> bytes:
     if depth > DEEPEST:
         return _bytes(6, b"...")
     if isinstance(value, Mapping):
-        said = ((_utf8(str(key)), _value(item, depth + 1)) for key, item in value.items())
-        return b"".join([_bytes(11, _bytes(10, key) + item) for key, item in said])
+        items = ((_utf8(str(key)), _value(item, depth + 1)) for key, item in value.items())
+        return b"".join([_bytes(11, _bytes(10, key) + item) for key, item in items])
     if isinstance(value, Sequence):
         return b"".join([_bytes(12, _value(item, depth + 1)) for item in value])
     return _bytes(6, _utf8(str(value)))
+
+
+def _below(uuid: int, name: str, parent: int) -> bytes:
+    """The first fields of a track below another."""
+    return _number(1, uuid) + _bytes(2, _utf8(name)) + (_number(5, parent) if parent else b"")
 
 
 def _packet(data: bytes) -> bytes:

@@ -57,15 +57,13 @@ class Trace:
     ) -> None:
         base = rank << 6 | attempt & 63
         self.writer = PacketWriter(base << 3 | (start & 7), origin)
-        self.tracks: dict[str, int] = dict(
-            tracks or {}
-        )  # numbers of the tracks, so that a resumed trace continues them
+        self.tracks = dict(tracks or {})  # their numbers, so that a resumed trace continues them
         self._base = base << TRACKS
         self._pid = base
         self._flow = base << 40
         self._root = self._number("")
         self._lanes: dict[str, list[_Lane]] = {}
-        self._told: set[int] = set()
+        self._described: set[int] = set()
         self._is_counter = lru_cache(10_000)(matcher(tuple(counters)))
         self._batch = 0
         self._above = above
@@ -81,9 +79,9 @@ class Trace:
             if isinstance(record, Eval):
                 events += self.writer.instant(self._root, "eval", record.time, {"step": record.step, **record.metrics})
         elif isinstance(record, Alert):
-            said = {"level": record.level, "text": record.text, "rule": record.rule, "step": record.step}
+            args = {"level": record.level, "text": record.text, "rule": record.rule, "step": record.step}
             events = self.writer.instant(
-                self._root, f"alert: {record.title}", record.time, {key: one for key, one in said.items() if one}
+                self._root, f"alert: {record.title}", record.time, {key: one for key, one in args.items() if one}
             )
         elif isinstance(record, Clock):
             events = self.writer.instant(self._root, "the wall clock was set", record.time, {"jump": record.jump})
@@ -106,9 +104,7 @@ class Trace:
             away = kind in ("device", "queue")
             flow = number if number in flows else parent if away else 0
             placed.append((begin, away, -duration, start + duration, number, track, names[name], step, flow))
-        placed.sort(
-            key=itemgetter(0, 1, 2)
-        )  # hosts before devices, and parents before children that start at the same time
+        placed.sort(key=itemgetter(0, 1, 2))  # at the same time: hosts before devices, parents before children
         out = []
         for begin, _, _, end, number, track, name_, step, flow in placed:
             args = tags.get(str(number)) if tags else None
@@ -122,8 +118,8 @@ class Trace:
         for name, value in records.points(record):
             if self._is_counter(name) and value - value == 0:
                 track = self._number(f"counter {name}")
-                if track not in self._told:
-                    self._told.add(track)
+                if track not in self._described:
+                    self._described.add(track)
                     self.writer.counter(track, name, self._root, unit(name))
                 out.append(self.writer.count(track, record.time, value))
         return b"".join(out)
@@ -141,8 +137,8 @@ class Trace:
             if (since := lane.fit(parent, begin, end, self._batch)) is not None:
                 return lane.track, since
         track = self._number(f"{label} lane {len(lanes)}")
-        if track not in self._told:
-            self._told.add(track)
+        if track not in self._described:
+            self._described.add(track)
             self.writer.track(track, label, lanes[0].track)
         lanes.append(_Lane(track))
         lanes[-1].fit(parent, begin, end, self._batch)
@@ -150,9 +146,9 @@ class Trace:
 
     def _timeline(self, label: str, kind: str) -> int:
         track = self._number(label)
-        if track in self._told:
+        if track in self._described:
             return track
-        self._told.add(track)
+        self._described.add(track)
         if self._above is not None:
             self.writer.track(track, label, self._group(self._above(label, kind)))
         elif kind == "task":
@@ -166,8 +162,8 @@ class Trace:
 
     def _group(self, name: str) -> int:
         track = self._number(f"group {name}")
-        if track not in self._told:
-            self._told.add(track)
+        if track not in self._described:
+            self._described.add(track)
             self.writer.track(track, name, self._root)
         return track
 
@@ -201,9 +197,7 @@ class _Lane:
             if first >= end:  # it arrived late, and precedes everything here
                 return self._squeeze(at, parent, begin, end, batch)
             if first == begin and when != batch:
-                since = (
-                    begin - 1
-                )  # its children were written before it: they must start after it, if only by a nanosecond
+                since = begin - 1  # its children were written first, and must start later, if only by a nanosecond
             at -= 1
         if at and laid[at - 1][1] > begin:
             return None

@@ -147,6 +147,14 @@ def take(column: Column, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Column
     return Column(column.steps[chosen], column.seqs[chosen], column.values[chosen], exact)
 
 
+def by_seq(column: Column) -> Column:
+    """The points in the order they were logged."""
+    seqs = column.seqs
+    if len(seqs) < 2 or bool(np.all(seqs[1:] >= seqs[:-1])):
+        return column
+    return take(column, np.argsort(seqs, kind="stable"))
+
+
 def as_steps(steps: list[Number]) -> Steps:
     """Steps as integers if all of them are, otherwise as doubles."""
     try:
@@ -174,8 +182,8 @@ def repeats(ordered: Steps) -> Ints:
     """For each of the steps in order, how many like it stand before it."""
     places = np.arange(len(ordered))
     begins = np.append(True, ordered[1:] != ordered[:-1])
-    found: Ints = places - np.maximum.accumulate(np.where(begins, places, 0))
-    return found
+    earlier: Ints = places - np.maximum.accumulate(np.where(begins, places, 0))
+    return earlier
 
 
 def _doubles(column: tuple[Number, ...]) -> tuple[Floats, dict[int, str]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chiplog.core.records import Number
-from chiplog.store.points.columns import Column, Floats, Ints, Steps, from_text
+from chiplog.store.points.columns import Column, Floats, Ints, Steps, from_text, take
 
 
 class Buckets(NamedTuple):
@@ -80,8 +80,7 @@ class Series:
         if not count:
             return self
         kept = np.sort(np.argsort(self.steps, kind="stable")[count:])
-        exact = {int(to): self._exact[at] for to, at in enumerate(kept.tolist()) if at in self._exact}
-        column = Column(self.steps[kept], self.seqs[kept], self.values[kept], exact)
+        column = take(Column(self.steps, self.seqs, self.values, self._exact), kept)
 
         def by_rank() -> ByRank:
             steps, ranks, values = self._by_rank()

@@ -1,16 +1,16 @@
 """Reads one series of one journal, and nothing else: for one metric across a thousand ranks.
 
-Every line is checked against its CRC as always; only the one value of each row is decoded.
+Every line is checked against its CRC as always, but only one value of each row is decoded. If a line is damaged, the
+usual scanner reads the journal instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
-from zlib import crc32
+from typing import Protocol, cast
 
 import msgspec
 import numpy as np
@@ -18,15 +18,15 @@ import numpy as np
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number
 from chiplog.store import layout
-from chiplog.store.journal.lines import Scanner, number
+from chiplog.store.journal.lines import Scanner, is_whole, number
 from chiplog.store.layout import Segment
-from chiplog.store.points.columns import Column, as_steps, join, take
+from chiplog.store.points.columns import Column, as_steps, by_seq, join
 
 _STEP = b'{"log":"step"'
 
 
 class SingleSeries:
-    """One series of one rank in one attempt; `refresh` reads what is new."""
+    """One series of one rank in one attempt, without exact values; `refresh` reads what is new."""
 
     def __init__(self, rank: int, attempt: int, name: str) -> None:
         self.rank, self.attempt, self.name = rank, attempt, name
@@ -36,84 +36,87 @@ class SingleSeries:
         self._first_seq = -1
         self._offsets: dict[int, int] = {}
         self._pieces: list[Column] = []
-        self._column: Column | None = None
 
     def refresh(self, run: Path, segment: Segment) -> None:
         path = run / layout.JOURNAL / segment.filename
-        begin = self._offsets.get(segment.number, 0)
+        offset = self._offsets.get(segment.number, 0)
         try:
             with path.open("rb") as file:
-                file.seek(begin)
+                file.seek(offset)
                 data = file.read()
         except OSError:
             return
-        cut = data.rfind(b"\n") + 1
-        lines = list(filter(None, data[:cut].split(b"\n")))
-        whole = [line for line in lines if (cut_up := line.rpartition(b',"crc":'))[2] == b"%d}" % crc32(cut_up[0])]
+        end = data.rfind(b"\n") + 1
+        lines = [line for line in data[:end].split(b"\n") if line]
         try:
-            if len(whole) != len(lines):
+            if not all(map(is_whole, lines)):
                 raise ValueError("a line is damaged")
-            self._take(whole)
-            self._offsets[segment.number] = begin + cut
-        except ValueError:  # msgspec's error, too: fall back to the reader that handles damage
-            scanner = Scanner(path, begin)
-            self._feed(list(scanner.read()))
+            self._add_lines(lines)
+            self._offsets[segment.number] = offset + end
+        except ValueError:  # msgspec's errors, too
+            scanner = Scanner(path, offset)
+            self._add_records(list(scanner.read()))
             self._offsets[segment.number] = scanner.offset
-        self._column = None
 
-    def column(self, _: str) -> Column:
-        if self._column is None:
-            found = join(self._pieces)
-            in_order = len(found.seqs) < 2 or bool(np.all(found.seqs[1:] >= found.seqs[:-1]))
-            self._column = found if in_order else take(found, np.argsort(found.seqs, kind="stable"))
-            self._pieces = [self._column]
-        return self._column
+    def column(self, name: str) -> Column:
+        assert name == self.name
+        self._pieces = [by_seq(join(self._pieces))]
+        return self._pieces[0]
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _add_lines(self, lines: list[bytes]) -> None:
         rows = _decoder(self.name).decode(b"[%b]" % b",".join([line for line in lines if line.startswith(_STEP)]))
         others = [records.decode(line) for line in lines if not line.startswith(_STEP)]
         if rows:
             self.end = max(self.end, *[row.time for row in rows])
-            self._begin([(row.seq, row.step) for row in rows if not row.auto])
-            self._add([(row.step, row.seq, row.metrics.value) for row in rows])
-        self._feed(others)
+            self._note_first([(row.seq, _step(row.step)) for row in rows if not row.auto])
+            points = [(row.step, row.seq, row.metrics.value) for row in rows]
+            self._add([point for point in points if point[2] is not msgspec.UNSET])  # type: ignore[misc]
+        self._add_records(others)
 
-    def _feed(self, found: list[AnyRecord]) -> None:
-        """Valid records of any kind."""
-        for record in found:
+    def _add_records(self, records_: Sequence[AnyRecord]) -> None:
+        for record in records_:
             self.end = max(self.end, record.time)
             if isinstance(record, records.Attempt):
                 self.launch, self.start = record.launch, record.time
             elif isinstance(record, records.Step) and not record.auto:
-                self._begin([(record.seq, record.step)])
+                self._note_first([(record.seq, record.step)])
         self._add(
             [
                 (getattr(record, "step", None) or 0, record.seq, value)
-                for record in found
+                for record in records_
                 for name, value in records.points(record)
                 if name == self.name
             ]
         )
 
-    def _begin(self, rows: Iterable[tuple[int, Any]]) -> None:
-        """Rows that may be the first whose step was given."""
+    def _note_first(self, rows: Iterable[tuple[int, Number]]) -> None:
+        """Consider rows that may be the first one logged with a step."""
         seq, step = min(rows, key=itemgetter(0), default=(0, None))
         if step is not None and (self.first_step is None or seq < self._first_seq):
-            self.first_step, self._first_seq = _finite(step), seq
+            self.first_step, self._first_seq = step, seq
 
-    def _add(self, rows: list[tuple[Any, int, Any]]) -> None:
-        kinds = {type(row[2]) for row in rows}
-        if msgspec.UnsetType in kinds:
-            rows = [row for row in rows if row[2] is not msgspec.UNSET]
-        if rows:
-            steps, seqs, values = zip(*rows, strict=True)
-            doubles = values if kinds == {float} else [_double(value) for value in values]
-            numbers = as_steps([_finite(step) for step in steps] if str in set(map(type, steps)) else list(steps))
+    def _add(self, points: list[tuple[Number | str, int, Number | str]]) -> None:
+        if points:
+            steps, seqs, values = zip(*points, strict=True)
+            doubles = values if set(map(type, values)) == {float} else [number(value) for value in values]
+            numbers = as_steps([_step(step) for step in steps])
             self._pieces.append(Column(numbers, np.array(seqs, np.int64), np.array(doubles, np.float64), {}))
 
 
+class _Value(Protocol):
+    value: Number | str | msgspec.UnsetType
+
+
+class _Row(Protocol):
+    seq: int
+    time: int
+    step: Number | str
+    metrics: _Value
+    auto: bool
+
+
 @lru_cache(maxsize=8)
-def _decoder(name: str) -> Any:
+def _decoder(name: str) -> msgspec.json.Decoder[list[_Row]]:
     """Decodes one value of each row, and skips the others."""
     metrics = msgspec.defstruct(
         "Metrics", [("value", int | float | bool | str | msgspec.UnsetType, msgspec.UNSET)], rename={"value": name}
@@ -123,13 +126,8 @@ def _decoder(name: str) -> Any:
         [("seq", int), ("time", int), ("step", int | float | str), ("metrics", metrics), ("auto", bool, False)],
         gc=False,
     )
-    return msgspec.json.Decoder(list[row])  # type: ignore[valid-type]
+    return cast("msgspec.json.Decoder[list[_Row]]", msgspec.json.Decoder(list[row]))  # type: ignore[valid-type]
 
 
-def _finite(step: Any) -> Number:
-    number: Number = records.NONFINITE.get(step, 0.0) if type(step) is str else step
-    return number
-
-
-def _double(value: Any) -> float:
-    return value if type(value) is float else number(value)
+def _step(step: Number | str) -> Number:
+    return records.NONFINITE.get(step, 0.0) if type(step) is str else step  # type: ignore[return-value]

@@ -12,7 +12,6 @@ import time
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -60,20 +59,20 @@ class Catalog:
         self._lock = threading.Lock()
         self._saved = 0
         self.version = 0
-        self.remember()
+        self._load()
 
-    def remember(self) -> None:
+    def _load(self) -> None:
         """Load the cache; the state of a run that may be alive is unknown until the next refresh."""
         if self._file is None:
             return
         try:
-            kept = msgspec.msgpack.decode(self._file.read_bytes(), type=_CachedEntry)
+            cache = msgspec.msgpack.decode(self._file.read_bytes(), type=_Cache)
         except (OSError, ValueError, RecursionError):
             return
-        if kept.format != FORMAT:
+        if cache.format != FORMAT:
             return
         self.version = self._saved = 1
-        for entry in kept.entries:
+        for entry in cache.entries:
             entry.version = 1
             if entry.state in ("running", "lost"):
                 entry.state = "unknown"
@@ -90,10 +89,10 @@ class Catalog:
                 key = _digest(place)
                 seen.add(key)
                 before = self._entries.get(key)
-                stamp = _stamp(path)
+                stamp = stamp_of(path)
                 if before is not None and before.stamp == stamp and before.state not in ("running", "unknown"):
                     continue
-                entry = look(path, key, os.fsdecode(place), stamp)
+                entry = summarize(path, key, os.fsdecode(place), stamp)
                 if before is None or _differ(before, entry):
                     entry.version = version
                     changed = True
@@ -107,12 +106,12 @@ class Catalog:
             self.version = version if changed or not self.version else self.version
             return changed
 
-    def look_again(self, key: str) -> Entry | None:
+    def reload(self, key: str) -> Entry | None:
         """The current summary of a run."""
         entry, path = self.get(key), self.path(key)
         if entry is None or path is None:
             return None
-        now = look(path, key, entry.place, _stamp(path))
+        now = summarize(path, key, entry.place, stamp_of(path))
         with self._lock:
             now.version = self.version + 1 if _differ(entry, now) else entry.version
             self.version = max(self.version, now.version)
@@ -126,8 +125,8 @@ class Catalog:
         self._saved = self.version
         try:
             make_dir(self._file.parent)
-            kept = _CachedEntry(FORMAT, [one for one in self.entries() if _sayable(one)])
-            manifest.write_whole(self._file, msgspec.msgpack.encode(kept))
+            cache = _Cache(FORMAT, [one for one in self.entries() if _sayable(one)])
+            manifest.write_whole(self._file, msgspec.msgpack.encode(cache))
         except (OSError, ValueError):
             pass
 
@@ -147,7 +146,7 @@ class Catalog:
         return self.root / entry.place if entry is not None else None
 
 
-def look(path: Path, key: str, place: str, stamp: str) -> Entry:
+def summarize(path: Path, key: str, place: str, stamp: str) -> Entry:
     """A summary that does not need the whole journal."""
     about = manifest.load(path)
     segments = layout.segments(path)
@@ -177,14 +176,10 @@ def look(path: Path, key: str, place: str, stamp: str) -> Entry:
 
 
 def stamp_of(path: Path) -> str:
-    """A value that changes whenever a run is written: the sizes and times of its journals."""
-    return _stamp(path)
-
-
-def _stamp(path: Path) -> str:
-    found = []
+    """A value that changes whenever a run is written: a digest of the sizes and times of its journals."""
+    files = []
     try:
-        found.append(str((path / layout.IDENTITY).stat().st_mtime_ns))
+        files.append(str((path / layout.IDENTITY).stat().st_mtime_ns))
     except OSError:
         pass
     try:
@@ -192,13 +187,13 @@ def _stamp(path: Path) -> str:
             for entry in entries:
                 if layout.parse_segment(entry.name):
                     about = entry.stat()
-                    found.append(f"{entry.name} {about.st_size} {about.st_mtime_ns}")
+                    files.append(f"{entry.name} {about.st_size} {about.st_mtime_ns}")
     except OSError:
         pass
-    return blake2b("\n".join(sorted(found)).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    return blake2b("\n".join(sorted(files)).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
-class _CachedEntry(msgspec.Struct):
+class _Cache(msgspec.Struct):
     format: int
     entries: list[Entry]
 
@@ -220,7 +215,7 @@ def _sayable(entry: Entry) -> bool:
     return True
 
 
-def _scalar(value: Any) -> Scalar:
+def _scalar(value: object) -> Scalar:
     if isinstance(value, str):
         return _cut(value)
     if isinstance(value, float):

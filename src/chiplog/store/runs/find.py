@@ -19,22 +19,24 @@ def find(text: str | Path, root: Path) -> Path:
     wanted = str(text).strip("/")
     if wanted == "latest" and runs:
         return max(runs, key=lambda run: (manifest.load(run).created, run.name))
-    for found in (
+    for matching in (
         [run for run in runs if wanted in (run.name, f"{run.parent.name}/{run.name}")],
         [run for run in runs if wanted and run.name.startswith(wanted)],
         [run for run in runs if manifest.load(run).name == wanted],
     ):
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise RunNotFound(f"{wanted!r} matches {len(found)} runs: {_some(found)}; use a longer prefix or the id")
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            raise RunNotFound(
+                f"{wanted!r} matches {len(matching)} runs: {_some(matching)}; use a longer prefix or the id"
+            )
     raise RunNotFound(f"no run {wanted!r} under {root}; there are: {_some(runs) or 'none'}")
 
 
 def runs(root: Path, project: str | None = None) -> list[Stored]:
     """All runs under a directory, oldest first."""
-    found = [Stored(path) for path in layout.find_runs(root, project)]
-    return sorted(found, key=lambda run: (run.created, run.id))
+    stored = [Stored(path) for path in layout.find_runs(root, project)]
+    return sorted(stored, key=lambda run: (run.created, run.id))
 
 
 def _some(paths: list[Path]) -> str:

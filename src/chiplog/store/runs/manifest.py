@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from chiplog.core.records import Plain
 from chiplog.store import layout
 
 BUFFER = 1 << 16  # explicit, otherwise Python checks whether the file is a terminal
@@ -19,8 +19,8 @@ class Manifest(msgspec.Struct, omit_defaults=True):
     name: str = ""
     created: int = 0  # wall-clock nanoseconds
     tags: tuple[str, ...] = ()
-    config: dict[str, Any] = {}
-    environment: dict[str, Any] = {}
+    config: dict[str, Plain] = {}
+    environment: dict[str, Plain] = {}
     rank: int = 0  # the rank that keeps the run and its sinks
     format: int = 1
 

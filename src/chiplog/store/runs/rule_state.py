@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from chiplog.core.records import Plain
 from chiplog.store import layout
 from chiplog.store.runs.manifest import write_whole
 
 
-def load(run: Path, rank: int) -> dict[str, Any]:
+def load(run: Path, rank: int) -> dict[str, Plain]:
     """The saved state; empty if the file is missing or damaged."""
     try:
         saved = msgspec.json.decode(_path(run, rank).read_bytes())
@@ -21,7 +21,7 @@ def load(run: Path, rank: int) -> dict[str, Any]:
     return saved if isinstance(saved, dict) else {}
 
 
-def save(run: Path, rank: int, state: Mapping[str, Any]) -> None:
+def save(run: Path, rank: int, state: Mapping[str, Plain]) -> None:
     """Save the state; a failure only costs the next attempt a warm-up."""
     path = _path(run, rank)
     try:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from chiplog.core import records
-from chiplog.core.errors import MissingPackage
-from chiplog.core.records import AnyRecord
+from chiplog.core.records import AnyRecord, Number
 from chiplog.store import layout
+from chiplog.store.contents.segment import SegmentContents
 from chiplog.store.journal import lines
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
+from chiplog.store.parts.broken import Broken
 from chiplog.store.runs import liveness
 
 LOST = 60.0  # s without a heartbeat
 NEAR = 4 << 10  # bytes from the end that usually hold the finish record, and the last step with its loss
 END = 64 << 10  # bytes read from the end
 ENDS = 8  # attempts whose ends are searched for the highest step
+
+
+LastValues: TypeAlias = Mapping[str, Number | None]  # by name, and their `step`
 
 
 class AttemptState(NamedTuple):
@@ -52,8 +56,10 @@ def attempts(run: Path, *, rank: int | None = None) -> list[AttemptState]:
     for segment in layout.segments(run):
         if rank in (None, segment.rank):
             streams.setdefault((segment.rank, segment.attempt), []).append(segment)
-    found = [_attempt(run, segments) for segments in streams.values()]
-    return sorted(found, key=lambda one: (one.attempt, one.rank))  # the order they started in, whatever the clocks show
+    states = [_attempt(run, segments) for segments in streams.values()]
+    return sorted(
+        states, key=lambda one: (one.attempt, one.rank)
+    )  # the order they started in, whatever the clocks show
 
 
 def state_of(run: Path) -> str:
@@ -87,35 +93,32 @@ def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[Attemp
     return list(pairs.values())
 
 
-def last_values(run: Path, enough: Callable[[Mapping[str, Any]], object] = bool) -> Mapping[str, Any]:
+def last_values(run: Path, enough: Callable[[LastValues], object] = bool) -> LastValues:
     """The newest values, and their step, of the first rank that has rows; reads back until `enough` is satisfied."""
     newest = {segment.rank: segment for segment in layout.segments(run)}  # keeps the last one of each rank
-    found: dict[str, Any] = {}
+    values: dict[str, Number | None] = {}
     for rank in sorted(newest)[:ENDS]:
-        found = {**_last_values(run, newest[rank], enough), **found}
-        if "step" in found:
+        values = {**_last_values(SegmentContents(run, newest[rank]), enough), **values}
+        if "step" in values:
             break
-    return found
+    return values
 
 
-def _last_values(run: Path, segment: Segment, enough: Callable[[Mapping[str, Any]], object]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    file = run / layout.JOURNAL / segment.filename
-    if not file.exists() and layout.has_part(run, segment):  # pruned
-        from chiplog.store.parts import part as parts
-
-        if (part := parts.load(run, segment)) is not None:
-            found.update((name, value) for name, _, value in part.last())
-            found["step"] = part.about.last_step
-        return found
-    for near in lines.endings(file, NEAR, END, 16 * END):  # long printed output may follow the last values
-        for record in near:
-            found.update(records.points(record))
+def _last_values(segment: SegmentContents, enough: Callable[[LastValues], object]) -> dict[str, Number | None]:
+    values: dict[str, Number | None] = {}
+    if segment.pruned:
+        if segment.part is not None:
+            values.update((name, value) for name, _, value in segment.part.last())
+            values["step"] = segment.part.about.last_step
+        return values
+    for ending in lines.endings(segment.path, NEAR, END, 16 * END):  # long printed output may follow the last values
+        for record in ending:
+            values.update(records.points(record))
             if isinstance(record, (records.Step, records.Eval)):
-                found["step"] = record.step
-        if enough(found):
+                values["step"] = record.step
+        if enough(values):
             break
-    return found
+    return values
 
 
 def highest_step(run: Path, rank: int) -> int | None:
@@ -127,37 +130,32 @@ def highest_step(run: Path, rank: int) -> int | None:
     for segment in layout.segments(run):
         if segment.rank == rank:
             newest[segment.attempt] = segment
-    found = [_highest(run, newest[attempt]) for attempt in sorted(newest)[-ENDS:]]
-    return max((step for step in found if step is not None), default=None)
+    return _highest([_highest_step(SegmentContents(run, newest[attempt])) for attempt in sorted(newest)[-ENDS:]])
 
 
-def _highest(run: Path, segment: Segment) -> int | None:
-    """The highest step near the end of a segment; of a compressed one, the last."""
-    file = run / layout.JOURNAL / segment.filename
-    if not file.exists() and layout.has_part(run, segment):
-        from chiplog.store.parts import part as parts
-
-        part = parts.load(run, segment)
-        return None if part is None else _whole([part.about.last_step])
-    for near in lines.endings(file, END, 16 * END, 264 * END):  # the last is longer than the longest line
-        highest = _whole([record.step for record in near if isinstance(record, (records.Step, records.Eval))])
+def _highest_step(segment: SegmentContents) -> int | None:
+    """The highest step near the end of a segment; of a pruned one, the last."""
+    if segment.pruned:
+        return None if segment.part is None else _highest([segment.part.about.last_step])
+    for ending in lines.endings(segment.path, END, 16 * END, 264 * END):  # the last is longer than the longest line
+        highest = _highest([record.step for record in ending if isinstance(record, (records.Step, records.Eval))])
         if highest is not None:
             return highest
     return None
 
 
-def _whole(steps: Iterable[int | float | None]) -> int | None:
+def _highest(steps: Iterable[int | float | None]) -> int | None:
     """The highest finite one, truncated to an integer."""
     return max((int(step) for step in steps if step is not None and step - step == 0), default=None)
 
 
 def _attempt(run: Path, segments: list[Segment]) -> AttemptState:
     first, newest = segments[0], segments[-1]
-    start = _beginning(lines.located(run / layout.JOURNAL / first.filename))
-    path = lines.located(run / layout.JOURNAL / newest.filename)
-    last, finish = _ending(path) if path.suffix != ".zst" else _packed_ending(run, newest)
+    start = _first_record(lines.located(run / layout.JOURNAL / first.filename))
+    contents = SegmentContents(run, newest)
+    last, finish = _pruned_ending(contents) if contents.pruned else _ending(contents.path)
     try:
-        beat = path.stat().st_mtime
+        beat = lines.located(contents.path).stat().st_mtime
     except OSError:
         beat = 0.0
     return AttemptState(first.rank, first.attempt, start, finish, last, beat, _judge(start, finish, beat))
@@ -172,7 +170,7 @@ def _judge(start: records.Attempt | None, finish: records.Finish | None, beat: f
     return "running" if time.time() - beat < LOST else "lost"
 
 
-def _beginning(path: Path) -> records.Attempt | None:
+def _first_record(path: Path) -> records.Attempt | None:
     """The first record of a segment; reads one line unless it is damaged."""
     record = None
     try:
@@ -187,8 +185,8 @@ def _beginning(path: Path) -> records.Attempt | None:
 def _ending(path: Path) -> tuple[AnyRecord | None, records.Finish | None]:
     """The last record of a segment, and the finish record if there is one near the end."""
     last, finish = None, None
-    for number, found in enumerate(lines.endings(path, NEAR, END, 16 * END)):
-        for record in found:
+    for number, ending in enumerate(lines.endings(path, NEAR, END, 16 * END)):
+        for record in ending:
             if last is None or record.seq >= last.seq:
                 last = record
             if isinstance(record, records.Finish):
@@ -198,20 +196,15 @@ def _ending(path: Path) -> tuple[AnyRecord | None, records.Finish | None]:
     return last, finish
 
 
-def _packed_ending(run: Path, segment: Segment) -> tuple[AnyRecord | None, records.Finish | None]:
+def _pruned_ending(segment: SegmentContents) -> tuple[AnyRecord | None, records.Finish | None]:
     """The same for a pruned segment, from its part: decompressing it would take a second."""
+    rows: Iterable[AnyRecord] = ()
     try:
-        from chiplog.store.parts import part as parts  # a plain journal can be read without pyarrow
-    except ImportError:
-        raise MissingPackage("this run is compressed; to read it: pip install 'chiplog[read]'") from None
-
-    part = parts.load(run, segment)
+        rows = segment.part.rows() if segment.part is not None else ()
+    except Broken:
+        pass
     last = finish = None
-    try:
-        rows: Iterable[AnyRecord] = part.rows() if part is not None else ()
-    except parts.Broken:
-        rows = ()
-    for record in rows or lines.Scanner(run / layout.JOURNAL / segment.filename).read():
+    for record in rows or lines.Scanner(segment.path).read():
         last = record
         finish = record if isinstance(record, records.Finish) else finish
     return last, finish

@@ -1,16 +1,15 @@
-"""Spans in columns as an Arrow table, and back: what `.spans.parquet` holds (docs/format.md)."""
+"""Span columns as an Arrow table, and back: the contents of `.spans.parquet` (docs/format.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from chiplog.store.arrow import numbers, truths
-from chiplog.store.spans.columns import Array, Batch, Ints, SpanColumns
+from chiplog.store.arrow import booleans, doubles, ints
+from chiplog.store.spans.columns import Array, Batch, Ints, SpanColumns, Tags
 
 SCHEMA = pa.schema(
     [
@@ -30,12 +29,12 @@ SCHEMA = pa.schema(
 
 
 def to_table(columns: SpanColumns, rows: Ints | None = None, *, with_stream: bool = False) -> pa.Table:
-    """Spans, all or those at some rows, by their start; with rank and attempt where asked."""
+    """Spans by their start, all or those at some rows; optionally with rank and attempt."""
     rows = columns.by_start(rows)
     chosen = {name: columns.column(name)[rows] for name in ("id", "parent", "start", "duration", "failed")}
     steps, lane, stream = (columns.column(name)[rows] for name in ("step", "lane", "stream"))
     listed = rows.tolist()
-    found = {
+    arrays = {
         **{name: pa.array(column) for name, column in chosen.items()},
         "name": _texts(list(columns.names), columns.column("name")[rows]),
         "thread": _texts([label for label, _ in columns.lanes], lane),
@@ -44,7 +43,7 @@ def to_table(columns: SpanColumns, rows: Ints | None = None, *, with_stream: boo
         "tags": pa.array([_json(columns.tags.get(row)) for row in listed], pa.string()),
         "error": pa.array([columns.errors.get(row) or None for row in listed], pa.string()),
     }
-    table = pa.table({name: found[name].cast(SCHEMA.field(name).type) for name in SCHEMA.names}, SCHEMA)
+    table = pa.table({name: arrays[name].cast(SCHEMA.field(name).type) for name in SCHEMA.names}, SCHEMA)
     if with_stream:
         for at, name in enumerate(("rank", "attempt")):
             of_stream = np.array([one[at] for one in columns.streams], np.int64)
@@ -53,27 +52,27 @@ def to_table(columns: SpanColumns, rows: Ints | None = None, *, with_stream: boo
 
 
 def from_table(table: pa.Table) -> Batch:
-    """The batch that a table of a part is."""
-    found = {name: table.column(name).combine_chunks() for name in table.column_names}
-    names, threads = found["name"].dictionary_encode(), found["thread"].dictionary_encode()
-    labels, lane = threads.dictionary.to_pylist(), numbers(threads.indices).astype(np.int64)
+    """The spans of a part's table."""
+    arrays = {name: table.column(name).combine_chunks() for name in table.column_names}
+    names, threads = arrays["name"].dictionary_encode(), arrays["thread"].dictionary_encode()
+    labels, lane = threads.dictionary.to_pylist(), ints(threads.indices)
     lanes = [(label, "") for label in labels]
-    if "kind" in found:  # older parts have none
-        coded = found["kind"].dictionary_encode()
-        kinds = [*coded.dictionary.to_pylist(), ""]
-        pairs = lane * len(kinds) + numbers(coded.indices, missing=len(kinds) - 1)
+    if "kind" in arrays:  # older parts have none
+        encoded = arrays["kind"].dictionary_encode()
+        kinds = [*encoded.dictionary.to_pylist(), ""]
+        pairs = lane * len(kinds) + ints(encoded.indices, missing=len(kinds) - 1)
         present, lane = np.unique(pairs, return_inverse=True)
         lanes = [(labels[pair // len(kinds)], kinds[pair % len(kinds)]) for pair in present.tolist()]
-    steps = numbers(found["step"].cast("float64"), missing=np.nan)
+    steps = doubles(arrays["step"].cast("float64"), missing=np.nan)
     columns: dict[str, Array] = {
-        **{name: numbers(found[name]) for name in ("id", "parent", "start", "duration")},
-        "name": numbers(names.indices),
+        **{name: ints(arrays[name]) for name in ("id", "parent", "start", "duration")},
+        "name": ints(names.indices),
         "lane": lane,
         "step": steps,
-        "whole_step": np.full(len(steps), pa.types.is_integer(found["step"].type)) & (steps == steps),
-        "failed": truths(found["failed"]),
+        "whole_step": np.full(len(steps), pa.types.is_integer(arrays["step"].type)) & (steps == steps),
+        "failed": booleans(arrays["failed"]),
     }
-    tags, errors = (_texts_by_place(found[name]) if name in found else {} for name in ("tags", "error"))
+    tags, errors = (_texts_by_place(arrays[name]) if name in arrays else {} for name in ("tags", "error"))
     return Batch(columns, names.dictionary.to_pylist(), lanes, tags, errors)
 
 
@@ -83,11 +82,11 @@ def _texts(texts: Sequence[str | None], codes: Ints) -> pa.Array:
 
 
 def _texts_by_place(column: pa.Array) -> dict[int, str]:
-    places = np.flatnonzero(truths(column.is_valid())).tolist()
+    places = np.flatnonzero(booleans(column.is_valid())).tolist()
     return {at: column[at].as_py() for at in places}
 
 
-def _json(tags: dict[str, Any] | str | None) -> str | None:
+def _json(tags: Tags | str | None) -> str | None:
     if not tags:
         return None
     return tags if isinstance(tags, str) else msgspec.json.encode(tags).decode()

@@ -1,50 +1,51 @@
 """Stored spans in columns: names and timelines as codes, numbers in arrays.
 
-A million of them are read in a second; a `Span` is made only where somebody looks at one.
+A million of them are read in a second; a `Span` object is created only when one is accessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from chiplog.core import records
-from chiplog.core.records import Number
+from chiplog.core.records import Number, Plain
 from chiplog.store.spans.span import Span
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]  # of any dtype: each column has its own
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Lane = tuple[str, str]  # label, kind
+Tags: TypeAlias = dict[str, Plain]
 T = TypeVar("T", bound=Hashable)
 
-EXACT = 2**53  # integers up to here are themselves as floats
+EXACT = 2**53  # doubles hold all integers up to here
 NAMES = ("name", "lane", "id", "parent", "start", "duration", "step", "whole_step", "failed")
 
 
 class Batch(NamedTuple):
     """Spans of one rank and attempt: a column for each of `NAMES`, all of one length."""
 
-    columns: Mapping[str, Array]  # `name` and `lane` are places in `names` and `lanes`; no step is NaN
+    columns: Mapping[str, Array]  # `name` and `lane` are indices of `names` and `lanes`; a missing step is NaN
     names: Sequence[str]
     lanes: Sequence[Lane]
-    tags: Mapping[int, dict[str, Any] | str] = {}  # by place in the columns; a text is JSON
+    tags: Mapping[int, Tags | str] = {}  # by index in the columns; a text is JSON
     errors: Mapping[int, str] = {}
-    exact_steps: Mapping[int, int] = {}  # those that a float does not hold
+    exact_steps: Mapping[int, int] = {}  # steps that a double cannot hold
 
 
 class SpanColumns:
-    """Spans as they are read, batch after batch."""
+    """The spans that were read so far, batch after batch."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
         self.lanes: dict[Lane, int] = {}
         self.streams: dict[tuple[int, int], int] = {}  # (rank, attempt)
-        self.tags: dict[int, dict[str, Any] | str] = {}  # by row
+        self.tags: dict[int, Tags | str] = {}  # by row
         self.errors: dict[int, str] = {}
         self.exact_steps: dict[int, int] = {}
         self.rows = 0
@@ -69,14 +70,14 @@ class SpanColumns:
         self.rows += size
 
     def column(self, name: str) -> Array:
-        """One of `NAMES`, or `stream`, of all rows."""
+        """One of `NAMES`, or `stream`, for all rows."""
         pieces = self._pieces[name]
         if len(pieces) > 1:
             pieces[:] = [np.concatenate(pieces)]
         return pieces[0] if pieces else np.zeros(0, np.int64)
 
     def by_start(self, rows: Ints | None = None) -> Ints:
-        """Rows, all or these, in the order of their starts."""
+        """All rows, or some, in the order of their starts."""
         starts = self.column("start")
         if rows is None:
             return np.argsort(starts, kind="stable")
@@ -88,15 +89,15 @@ class SpanColumns:
         floats, whole = self.column("step")[rows].tolist(), self.column("whole_step")[rows].tolist()
         if not self.exact_steps:
             return [_step(step, is_int) for step, is_int in zip(floats, whole, strict=True)]
-        known = (self.exact_steps.get(row) for row in rows.tolist())
+        exact_steps = (self.exact_steps.get(row) for row in rows.tolist())
         return [
             _step(step, is_int) if exact is None else exact
-            for step, is_int, exact in zip(floats, whole, known, strict=True)
+            for step, is_int, exact in zip(floats, whole, exact_steps, strict=True)
         ]
 
-    def tags_of(self, row: int) -> dict[str, Any]:
+    def tags_of(self, row: int) -> Tags:
         tags = self.tags.get(row, {})
-        return msgspec.json.decode(tags, type=dict[str, Any]) if isinstance(tags, str) else tags
+        return msgspec.json.decode(tags, type=Tags) if isinstance(tags, str) else tags
 
     def objects(self, rows: Ints) -> Iterator[Span]:
         """An object for each of these rows."""
@@ -116,7 +117,7 @@ class SpanColumns:
 
 
 def from_record(record: records.Spans) -> Batch | None:
-    """The spans of a record; None where it contradicts itself, or holds times or ids of more than 64 bits."""
+    """The spans of a record; None if it is inconsistent, or has times or ids of more than 64 bits."""
     size = len(record.id)
     columns = (record.name, record.thread, record.parent, record.start, record.duration, record.step)
     if any(len(column) != size for column in columns):
@@ -153,7 +154,7 @@ def from_record(record: records.Spans) -> Batch | None:
 
 
 def as_float(step: Number | None) -> float:
-    """A step as its column has it: NaN for none, an infinity for one that is too large."""
+    """A step as its column holds it: NaN for none, an infinity if it is too large."""
     if step is None:
         return np.nan
     try:
@@ -163,16 +164,16 @@ def as_float(step: Number | None) -> float:
 
 
 def _floats(steps: Sequence[Number | None]) -> tuple[npt.NDArray[np.float64], dict[int, int]]:
-    """Steps as floats, and those that floats do not hold, by place."""
+    """Steps as doubles, and those that doubles cannot hold, by index."""
     try:
-        found = np.array([np.nan if step is None else step for step in steps], np.float64)
+        doubles = np.array([np.nan if step is None else step for step in steps], np.float64)
     except OverflowError:
-        found = np.array([as_float(step) for step in steps])
+        doubles = np.array([as_float(step) for step in steps])
     exact = {}
-    for at in np.flatnonzero(np.abs(found) > EXACT).tolist():
+    for at in np.flatnonzero(np.abs(doubles) > EXACT).tolist():
         if isinstance(step := steps[at], int):
             exact[at] = step
-    return found, exact
+    return doubles, exact
 
 
 def _step(step: float, whole: bool) -> Number | None:
@@ -183,6 +184,6 @@ def _are_within(codes: Ints, names: Sequence[str]) -> bool:
     return not len(codes) or bool(codes.min() >= 0 and codes.max() < len(names))
 
 
-def _codes(known: dict[T, int], values: Iterable[T]) -> Ints:
-    """The codes of values; those that have none get the next ones."""
-    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+def _codes(codes: dict[T, int], values: Iterable[T]) -> Ints:
+    """The codes of values; new values get the next codes."""
+    return np.array([codes.setdefault(value, len(codes)) for value in values], np.int64)

@@ -8,7 +8,7 @@ from chiplog.store.spans.columns import Ints
 
 
 def union(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """The same time as few intervals that do not touch, in order."""
+    """The same time as separate intervals, in order."""
     if not len(starts):
         return starts, ends
     if bool((starts[1:] < starts[:-1]).any()):
@@ -20,6 +20,6 @@ def union(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
 
 
 def covered(starts: Ints, ends: Ints) -> int:
-    """Nanoseconds in which at least one of them ran."""
+    """Nanoseconds that at least one interval covers."""
     begins, until = union(starts, ends)
     return int((until - begins).sum())

@@ -1,4 +1,4 @@
-"""Which spans lie in which, and what time of each is its own."""
+"""Which spans contain which, and how much of the time of each is its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chiplog.store.spans.columns import Bools, Ints, SpanColumns
 
 
 class Nesting:
-    """Of the spans at these rows, by their starts. Its arrays have a place for every row of the columns."""
+    """The nesting of the spans at some rows, which are in the order of their starts. Its arrays cover all rows."""
 
     def __init__(self, columns: SpanColumns, rows: Ints) -> None:
         self._columns, self._rows = columns, rows
@@ -31,14 +31,14 @@ class Nesting:
             (ids, parents), top = np.split(codes, 2), len(numbers)
         keys, wanted = streams * top + ids, streams * top + parents
         order = np.argsort(keys, kind="stable")
-        at = np.searchsorted(keys[order], wanted, side="right") - 1  # of several with one id, the last
+        at = np.searchsorted(keys[order], wanted, side="right") - 1  # if several have the same id, the last
         places = order[np.maximum(at, 0)]
         outer[rows] = np.where(has_parent & (at >= 0) & (keys[places] == wanted), rows[places], -1)
         return outer
 
     @cached_property
     def is_inside(self) -> Bools:
-        """Whether it lies in another one of the same timeline."""
+        """Whether a span lies in another one on the same timeline."""
         columns = self._columns
         inside = self.outer >= 0
         if len(self._rows):
@@ -69,7 +69,7 @@ class Nesting:
         return own
 
     def children(self, rows: Ints) -> tuple[Ints, Ints]:
-        """The rows that lie directly in these, and for each the place of its parent among these."""
+        """The rows that lie directly in these, and for each the index of its parent among these."""
         outers, inner = self._inside
         first = np.searchsorted(outers, rows)
         counts = np.searchsorted(outers, rows, side="right") - first

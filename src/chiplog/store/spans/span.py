@@ -1,9 +1,8 @@
-"""One finished span, as an object, and those of a record."""
+"""One finished span as an object, and the spans of a record."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -11,7 +10,7 @@ from chiplog.core import records
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A finished stretch of work; `start` is wall-clock nanoseconds, `thread` the timeline it lies on."""
+    """A finished interval of work; `start` is wall-clock nanoseconds, `thread` is its timeline."""
 
     id: int
     parent: int
@@ -20,7 +19,7 @@ class Span(msgspec.Struct, frozen=True):
     start: int
     duration: int
     step: int | float | None = None
-    tags: dict[str, Any] = {}
+    tags: dict[str, records.Plain] = {}
     failed: bool = False
     rank: int = 0
     kind: str = ""  # of the timeline: "" for a thread, task, device, queue
@@ -37,7 +36,7 @@ class Span(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """What tells it from all other spans of the run."""
+        """Identifies it among all spans of the run."""
         return self.rank, self.attempt, self.id
 
     @property
@@ -50,7 +49,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 def expand(batch: records.Spans, rank: int, attempt: int) -> Iterator[Span]:
-    """The spans of a record, one object each; none of a record that contradicts itself."""
+    """The spans of a record, one object each; none if the record is inconsistent."""
     if not _is_whole(batch):
         return
     failed = set(batch.failed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from chiplog.metrics.timing import Aggregate, quantile
@@ -11,9 +9,9 @@ from chiplog.store.spans.columns import Ints, SpanColumns
 
 
 def aggregate(columns: SpanColumns, rows: Ints, own: Ints, *, by_step: bool) -> list[Aggregate]:
-    """An aggregate for each name and kind of timeline, or each step of them, in the order in which they first come.
+    """An aggregate for each name and kind of timeline, or for each step of them, in the order of first appearance.
 
-    `own` are the own times of the spans at these rows.
+    `own` holds the own times of the spans at these rows.
     """
     if not len(rows):
         return []
@@ -26,10 +24,10 @@ def aggregate(columns: SpanColumns, rows: Ints, own: Ints, *, by_step: bool) -> 
     durations = durations[order]
     totals, owns = np.add.reduceat(durations, begins).tolist(), np.add.reduceat(own[order], begins).tolist()
     by_first = np.argsort(firsts, kind="stable")
-    found = []
+    aggregates = []
     for at, first in zip(by_first.tolist(), columns.objects(rows[firsts[by_first]]), strict=True):
-        ordered: Any = durations[begins[at] : ends[at]]
-        found.append(
+        ordered = durations[begins[at] : ends[at]].tolist()
+        aggregates.append(
             Aggregate(
                 first.step if by_step else None,
                 first.name,
@@ -42,7 +40,7 @@ def aggregate(columns: SpanColumns, rows: Ints, own: Ints, *, by_step: bool) -> 
                 int(ordered[-1]) / 1e9,
             )
         )
-    return found
+    return aggregates
 
 
 def _groups(columns: SpanColumns, rows: Ints, by_step: bool) -> Ints:
@@ -50,7 +48,7 @@ def _groups(columns: SpanColumns, rows: Ints, by_step: bool) -> Ints:
     kinds: dict[str, int] = {}
     of_lanes = np.array([kinds.setdefault(kind, len(kinds)) for _, kind in columns.lanes], np.int64)
     keys = [columns.column("name")[rows], of_lanes[columns.column("lane")[rows]]]
-    if by_step:  # those without one are a group
+    if by_step:  # spans without a step form one group
         steps = np.nan_to_num(columns.column("step")[rows], nan=np.inf)
         keys.append(np.unique(steps, return_inverse=True)[1])
     groups: Ints = np.zeros(len(rows), np.int64)

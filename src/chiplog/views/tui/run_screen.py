@@ -55,7 +55,7 @@ class RunScreen:
             return False
         before, self._stamp = self._stamp, stamp_of(self._run[0].path)
         if self._stamp != before:
-            self._catalog.look_again(self.key)
+            self._catalog.reload(self.key)
         return self._stamp != before
 
     @property

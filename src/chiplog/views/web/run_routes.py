@@ -75,7 +75,7 @@ class RunRoutes:
         if request.query.get("brief"):
             names = stored.names()[: queries.NAMES]
             return json_response({**listing.row(entry), "created": stored.created / 1e6, "names": names})
-        return json_response(queries.about(stored, self._catalog.look_again(entry.key) or entry, contents))
+        return json_response(queries.about(stored, self._catalog.reload(entry.key) or entry, contents))
 
     def _series(self, request: Request) -> Response:
         """`q` is a JSON list of charts, each a list of [run, name] or [run, name, rank]; they share buckets."""

@@ -1,0 +1,50 @@
+"""Finding a run by path, id, prefix, name, or `latest`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chiplog.core.errors import RunNotFound
+from chiplog.store.runs import manifest
+from chiplog.store.runs.find import find, runs
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for created, (project, run, name) in enumerate(
+        [("p", "261101-a", "first"), ("p", "261102-b", "twin"), ("q", "261103-c", "twin")]
+    ):
+        path = tmp_path / project / run
+        (path / "journal").mkdir(parents=True)
+        manifest.save(path, manifest.Manifest(project=project, id=run, name=name, created=10 - created))
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", ["261101-a", "p/261101-a", "261101", "first", "latest"])
+def test_a_run_is_found_by_what_names_it(root: Path, text: str) -> None:
+    """`latest` is the one created last, whatever its id."""
+    assert find(text, root).resolve() == (root / "p" / "261101-a").resolve()
+
+
+def test_a_path_needs_no_root(root: Path) -> None:
+    """A directory with a journal is a run."""
+    assert find(root / "q" / "261103-c", Path("/nowhere")) == root / "q" / "261103-c"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("2611", "'2611' matches 3 runs"), ("twin", "use a longer prefix or the id"), ("zzz", "no run 'zzz' under")],
+)
+def test_what_names_no_single_run_is_an_error_that_lists_them(root: Path, text: str, message: str) -> None:
+    """So that the next try succeeds."""
+    with pytest.raises(RunNotFound, match=message) as error:
+        find(text, root)
+    assert "261103-c" in str(error.value)
+
+
+def test_all_runs_are_listed_oldest_first(root: Path) -> None:
+    """Of all projects, or of one."""
+    assert [run.id for run in runs(root)] == ["261103-c", "261102-b", "261101-a"]
+    assert [run.id for run in runs(root, "q")] == ["261103-c"]

@@ -1,0 +1,89 @@
+"""The state of a run, from the end of its journal."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import chiplog
+from chiplog.core.records import Attempt, Finish, Record, Step
+from chiplog.store import layout
+from chiplog.store.journal.lines import line_of
+from chiplog.store.parts.compaction import compact, prune
+from chiplog.store.runs import liveness, state
+
+HERE = Attempt(
+    0, 0, 1, "a", 0, 1, liveness.hostname(), os.getpid(), 0, "process", "1",
+    boot=liveness.boot_id(), born=liveness.born(os.getpid()),
+)  # fmt: skip
+
+
+def attempt(**fields: object) -> Attempt:
+    """The first record of this process, with some fields changed."""
+    return msgspec.structs.replace(HERE, **fields)
+
+
+def journal(run: Path, *written: Record, attempt: int = 1, rank: int = 0) -> Path:
+    path = run / "journal" / layout.Segment(rank, attempt, 0).filename
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"".join(map(line_of, written)))
+    return path
+
+
+def test_a_run_without_a_journal_is_empty(tmp_path: Path) -> None:
+    """Its directory may have been created a moment ago."""
+    assert state.state_of(tmp_path) == "empty" and state.attempts(tmp_path) == []
+
+
+def test_the_finish_record_decides(tmp_path: Path) -> None:
+    """Even if the process is still there."""
+    journal(tmp_path, attempt(), Finish(1, 5, "failed"))
+    (only,) = state.attempts(tmp_path)
+    assert only.state == state.state_of(tmp_path) == "failed" and only.seconds(now=9) == 5 / 1e9
+
+
+def test_without_one_the_process_decides(tmp_path: Path) -> None:
+    """On this machine; elsewhere the time of the last heartbeat does."""
+    journal(tmp_path, attempt())
+    assert state.state_of(tmp_path) == "running"
+    journal(tmp_path, attempt(born=1))
+    assert state.state_of(tmp_path) == "killed"
+    path = journal(tmp_path, attempt(host="elsewhere"))
+    assert state.state_of(tmp_path) == "running"
+    os.utime(path, (time.time() - 2 * state.LOST,) * 2)
+    assert state.state_of(tmp_path) == "lost"
+
+
+def test_two_launches_at_the_same_time_are_two_writers(tmp_path: Path) -> None:
+    """Ranks of one launch are not."""
+    journal(tmp_path, attempt(launch="a"), Finish(1, 10, "finished"))
+    journal(tmp_path, attempt(launch="a"), Finish(1, 10, "finished"), rank=1)
+    assert state.two_writers(state.attempts(tmp_path), now=20) == []
+    journal(tmp_path, attempt(launch="b"), Finish(1, 10, "finished"), attempt=2)
+    ((first, second),) = state.two_writers(state.attempts(tmp_path), now=20)
+    assert (first.attempt, second.attempt) == (1, 2)
+
+
+def test_the_highest_step_is_that_of_the_newest_attempts(tmp_path: Path) -> None:
+    """Steps that are not finite do not count."""
+    assert state.highest_step(tmp_path, 0) is None
+    journal(tmp_path, attempt(), Step(1, 1, 40, {"loss": 1.0}), Step(2, 2, float("inf"), {"loss": 1.0}))
+    journal(tmp_path, attempt(), Step(1, 1, 7.5, {"loss": 1.0}), attempt=2)
+    assert state.highest_step(tmp_path, 0) == 40 and state.highest_step(tmp_path, 1) is None
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_a_pruned_run_has_the_same_end(tmp_path: Path, pruned: bool) -> None:
+    """From its part: the journal is compressed."""
+    with chiplog.init("p", sinks="none", dir=tmp_path, compact=False, alerts=False) as run:
+        run.log({"loss": 0.5, "ok": True}, step=3)
+    if pruned:
+        for segment in layout.segments(run.dir):
+            assert compact(run.dir, segment) and prune(run.dir, segment)
+    assert state.state_of(run.dir) == "finished" and state.highest_step(run.dir, 0) == 3
+    values = state.last_values(run.dir)
+    assert (values["loss"], values["ok"], values["step"]) == (0.5, True, 3)
