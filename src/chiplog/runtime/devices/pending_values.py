@@ -73,7 +73,8 @@ class PendingValues:
         rows: list[tuple[int | float, dict[str, object]]] = []
         while self._rows and all(_arrived(copy) for copy in self._rows[0].copies.values()):
             first = self._rows.popleft()
-            row = {name: value for name, copy in first.copies.items() if (value := _value(name, copy)) is not None}
+            values = ((name, _value(name, copy)) for name, copy in first.copies.items())
+            row: dict[str, object] = {name: value for name, value in values if value is not None}
             if row:
                 rows.append((first.step, row))
         return rows
