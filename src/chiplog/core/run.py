@@ -6,7 +6,6 @@ free of locks.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -328,9 +327,9 @@ class Run:
         state, reason = ending(error)
         self.finish(state=state, reason=reason)
 
-    def at_exit(self) -> None:
-        """Finish the run when the interpreter exits."""
-        self.__exit__(None, getattr(sys, "last_value", None), None)
+    def at_exit(self, error: BaseException | None) -> None:
+        """Finish the run when the interpreter exits, because of this error if there is one."""
+        self.__exit__(None, error, None)
 
     def keep(self, task: Task) -> None:
         """Run a task periodically in the background until the run ends."""
