@@ -124,6 +124,7 @@ class Shutdown:
         self._files, self._tasks, self._background = files, tasks, background
         self.before: list[Callable[[], None]] = []  # called while the run can still be written to
         self.settle: Callable[[], None] = lambda: None  # then decides whether this rank keeps the run
+        self.closing: list[Callable[[], object]] = []  # called after the last record, beside the disk
         self.after: list[Callable[[], object]] = []
         self._lock = threading.RLock()
         self._result: Delivery | None = None
@@ -213,6 +214,7 @@ class Shutdown:
                 ("the journal's last lines", lambda: journal.flush(timeout=_left(deadline))),
                 ("the last record", lambda: self.write_end(state, reason, _left(deadline))),
                 ("the state of rules", self._tasks.save_state),
+                *((_name(call), call) for call in self.closing),
                 ("sinks", close_sinks),
             ]
             try:
