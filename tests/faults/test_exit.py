@@ -32,12 +32,12 @@ class Exit(NamedTuple):
 MATRIX = {
     "return": Exit("", "finished", 0),
     "exception": Exit("raise ValueError('boom')", "failed", 1),
-    "sys.exit": Exit("sys.exit(3)", "finished", 3),
+    "sys.exit": Exit("sys.exit(3)", "failed", 3),
     "os._exit": Exit("os._exit(4)", "killed", 4),
     "keyboard interrupt": Exit("sleep()", "interrupted", -2, signal.SIGINT),
     "SIGTERM": Exit("sleep()", "killed", -15, signal.SIGTERM),
     "SIGTERM with a handler": Exit(
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9)); sleep()", "finished", 9, signal.SIGTERM
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9)); sleep()", "failed", 9, signal.SIGTERM
     ),
     "SIGTERM with flush": Exit("sleep()", "killed", -15, signal.SIGTERM, 'on_signal="flush"'),
     "SIGHUP": Exit("sleep()", "killed", -1, signal.SIGHUP),
@@ -165,7 +165,7 @@ def test_two_signals_are_no_worse_than_one(tmp_path: Path) -> None:
 
 SECOND = {
     "SIGINT": ("", signal.SIGINT, "interrupted", -2),
-    "SIGTERM with a handler": ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))", signal.SIGTERM, "finished", 9),
+    "SIGTERM with a handler": ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))", signal.SIGTERM, "failed", 9),
 }
 
 

@@ -38,7 +38,7 @@ def init(
     *,
     dir: str | Path | None = None,
     id: str | None = None,
-    resume: str | None = None,
+    resume: str | bool | None = None,
     tags: Sequence[str] | str | None = None,
     ranks: str | int | Sequence[int] | None = None,
     reduce: bool | str | None = None,
@@ -55,6 +55,30 @@ def init(
 
     >>> with chiplog.init(project="tiny-lm", config={"lr": 3e-4}, sinks="console,csv") as run:
     ...     run.log({"train/loss": 2.5}, step=0)
+
+    project: groups related runs; default "default".
+    name: for people to read; default: the id.
+    config: the run's configuration: a mapping, a dataclass or an argparse namespace.
+    sinks: destinations: names ("console,csv"), names with options ({"wandb": {"entity": "me"}}), or objects; default
+        "console".
+    dir: the directory of all runs; default "runs".
+    id: the run's own name in its project; default: made from the time.
+    resume: "allow" continues the run with this id, or starts it; "must" and "never" insist; "auto" or True continues
+        the newest run of the project that has not finished; a token of `run.resume_token()` continues that run.
+    tags: words to find the run by.
+    ranks: the ranks that keep a journal: "main", "all", "last", or their numbers; default "main".
+    reduce: statistics across ranks: False, "sync", "async" and other options; default: asynchronously.
+    durability: "process": on disk before `log` returns; "relaxed": up to 0.5 s later; "disk": synced; default: by
+        file system.
+    relay: where sinks for services run: "auto" in a process of their own, "thread" in this one.
+    on_signal: "flush" flushes at SIGTERM, then does what SIGTERM did before.
+    strict: whether errors in `log` raise instead of being reported.
+    stages: functions `(row, step) -> row` called before a row is written.
+    rules: functions `(row, step) -> Finding or None` called after it.
+    probes: what to sample during training: "nvidia", "amd", "cpu", or objects.
+    more: the other settings: mode, smooth, alerts, capture, compact (docs/settings.md).
+
+    `CHIPLOG_*` variables and `chiplog.toml` set the same.
     """
     arguments = {
         "project": project, "name": name, "dir": dir, "id": id, "resume": resume, "tags": tags, "ranks": ranks,
@@ -62,7 +86,7 @@ def init(
     }  # fmt: skip
     start = _prepare(config, sinks, probes, stages, rules, arguments, succeed=True, elsewhere=False)
     if run.current is not None:
-        if not run.current.inert and not run.current.held:
+        if not run.current.inert and not run.current.parts.recorder.held:
             messages.say(f"run {run.current.id} was still open and is finished now")
         run.current.finish()
     run.current = start()
@@ -110,9 +134,11 @@ def current() -> Run:
     return last
 
 
-def log(metrics: Mapping[str, object], step: int | float | None = None) -> records.Row:
+def log(
+    metrics: Mapping[str, object] | None = None, step: int | float | None = None, *more: object, **named: object
+) -> records.Row:
     """`Run.log` on the current run."""
-    return current().log(metrics, step)
+    return current().log(metrics, step, *more, **named)
 
 
 def finish(timeout: float = 30) -> Delivery:

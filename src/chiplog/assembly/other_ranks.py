@@ -70,7 +70,7 @@ def stand_by(
             start_relay(made, services, environ, here=chosen.relay == "thread")
 
     def let_go() -> None:
-        made.let_go(end=reduce is None)
+        made.parts.let_go(end=reduce is None)
         if reduce is None:
             background.stop(0.0, lambda: None)
 
@@ -80,7 +80,7 @@ def stand_by(
     )
     made.write(records.Attempt, **attempt_fields(identity, clock))
     background.add(made.tasks.run_due)
-    made.settle_by(successor.settle)
+    made.parts.shutdown.settle = successor.settle
     exit_hooks.finish_at_exit(made)
     background.start()
     if reduce is not None:
@@ -119,7 +119,7 @@ def announce_keeper(made: Run, claims: Claims) -> None:
 
     main = Main(claims, hand_over)
     made.before_finish(main.end)
-    made.at_first_row(main.log)
+    made.parts.recorder.at_first_row(main.log)
     main.start()
 
 

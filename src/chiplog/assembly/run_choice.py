@@ -11,6 +11,7 @@ import msgspec
 
 from chiplog.assembly.other_ranks import announce_keeper, claims, stand_by, take_part
 from chiplog.assembly.wiring import (
+    enrol_for_sync,
     join_ranks,
     open_probes,
     open_run,
@@ -32,9 +33,13 @@ from chiplog.runtime.ranks import detect as ranks_
 from chiplog.store import layout
 from chiplog.store.journal import file_systems
 from chiplog.store.runs import manifest
+from chiplog.store.runs.state import state_of
 
 if TYPE_CHECKING:
     from chiplog.runtime.ranks.rendezvous import Rendezvous
+
+
+RESUME = (None, "allow", "must", "never", "auto")  # anything else is a token
 
 
 def make(
@@ -63,7 +68,7 @@ def make(
     reduce = meeting.reduce(mine, keepers.main) if meeting is not None else None
     stages = [*defaults.stages(chosen.smooth), *stages, *([reduce] if reduce is not None and reduce.is_stage else [])]
     rules = [*defaults.rules(chosen.alerts), *rules]
-    succeed = succeed and chosen.ranks == "main" and mine.world > 1 and chosen.mode == "enabled"
+    succeed = succeed and chosen.ranks == "main" and mine.world > 1 and chosen.mode != "disabled"
     main = mine.rank == keepers.main
     if chosen.mode == "disabled" or not keepers.include(mine.rank):
         if succeed:
@@ -81,7 +86,9 @@ def make(
         start_capture(opened)
     if main:
         start_events.introduce(opened, environ)
-    if services:
+    if services and chosen.mode == "offline":
+        enrol_for_sync(opened.dir, services)
+    elif services:
         start_relay(opened, services, environ, here=chosen.relay == "thread")
     join_ranks(opened, reduce, probes)
     if succeed:
@@ -110,19 +117,37 @@ def _agree(
 
 def _which(chosen: Settings, environ: Mapping[str, str], keepers: ranks_.Keepers) -> tuple[str, str]:
     """(project, id) of the run to write."""
-    if chosen.resume not in (None, "must", "never"):
-        project, slash, run_id = chosen.resume.partition("/")
+    if chosen.resume not in RESUME:
+        project, slash, run_id = str(chosen.resume).rpartition("/")
         if not slash:
             raise BadSetting(
-                f"resume = {chosen.resume!r}: give None, 'must', 'never', or a token of run.resume_token() (project/id)"
+                f"resume = {chosen.resume!r}: give 'allow', 'must', 'never', 'auto', or a token of run.resume_token() "
+                "(project/id)"
             )
         return project, run_id
     run_id = chosen.id or environ.get("CHIPLOG_RUN_ID", "")
+    if not run_id and chosen.resume == "auto":
+        run_id = _unfinished(chosen) if not keepers.several else ""
     if not run_id and chosen.resume == "must":
         raise BadSetting("resume='must' needs the id of the run to continue: init(id=..., resume='must')")
     if not run_id and keepers.several and (job := ranks_.job_id(environ)):
         run_id = layout.slug(job)
-    return chosen.project, run_id or layout.new_id()
+    return chosen.project or "default", run_id or layout.new_id()
+
+
+def _unfinished(chosen: Settings) -> str:
+    """The id of the newest run of the project, and of this name if there is one, unless it has finished."""
+    folder = _path(chosen, chosen.project, "any").parent
+    runs = [(about.created, path, about) for path in layout.find_runs(folder) if (about := manifest.load(path))]
+    named = [run for run in runs if chosen.name in (None, run[2].name)]
+    if not named:
+        return ""
+    _, path, about = max(named, key=lambda run: (run[0], run[1].name))
+    state = state_of(path)
+    if state in ("failed", "interrupted", "killed", "lost"):
+        messages.say(f"run {about.project}/{about.id} was {state} and is continued (resume='auto')")
+        return about.id
+    return ""
 
 
 def _launch(keepers: ranks_.Keepers, world: int, environ: Mapping[str, str]) -> str:
@@ -134,7 +159,7 @@ def _launch(keepers: ranks_.Keepers, world: int, environ: Mapping[str, str]) -> 
 
 def _path(chosen: Settings, project: str, run_id: str) -> Path:
     root = Path(chosen.dir).expanduser().absolute()
-    return root / layout.check_slug("project", project) / layout.check_slug("id", run_id)
+    return root / layout.directory(project) / layout.directory(run_id)
 
 
 def _writable(chosen: Settings, project: str, run_id: str) -> Settings:
@@ -161,11 +186,13 @@ def _identity(
     path = _path(chosen, project, run_id)
     if chosen.mode != "disabled":
         file_systems.reach(path)
+    old = manifest.load(path)  # a token names directories
+    token = chosen.resume not in RESUME and old.created
     return Identity(
-        project,
-        run_id,
+        old.project if token else project,
+        old.id if token else run_id,
         path,
-        redact_text(chosen.name or manifest.load(path).name),
+        redact_text(chosen.name or (old.name if old.created else run_id)),
         launch,
         tuple(map(redact_text, chosen.tags)),
         *mine[:2],
@@ -188,7 +215,7 @@ def _check_resume(chosen: Settings, identity: Identity, *, main: bool) -> None:
         raise RunNotFound(f"there is no run {which} in {path.parent.parent} to continue, and resume='must'")
     if before and chosen.resume is None and main:
         messages.say(f"run {which} exists already; this is a new attempt of it")
-    if not existed and chosen.resume not in (None, "never"):
+    if not existed and chosen.resume not in RESUME:
         messages.say(f"there is no run {which} in {path.parent.parent}; a new run starts under that id")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chiplog.core import records
+from chiplog.core import messages, records
 from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
 from chiplog.core.engine.components import Components
@@ -55,7 +55,7 @@ def open_run(
     made = build_run(
         identity, chosen, journal, background, clock, config=config, stages=stages, rules=rules, first=first
     )
-    made.recall(saved)
+    made.parts.restore(saved)
     made.write(records.Attempt, **attempt_fields(identity, clock, journal.durability, attached=attached))
     background.add(made.tasks.run_due)
     start_delivery(made, journal, background, chosen, sinks, services or {}, compact=main)
@@ -131,7 +131,7 @@ def start_delivery(
     if sinks:
         from chiplog.sinks.delivery.couriers import deliver
 
-        threads = services if chosen.relay == "thread" else {}
+        threads = services if chosen.relay == "thread" and chosen.mode != "offline" else {}
         made.post = deliver(journal.run, journal.segment, sinks, threads)
     background.add(journal.maintain)
     if chosen.compact and compact:
@@ -169,9 +169,18 @@ def open_sinks(
         registry.check_options(name, options)
         if name not in services:
             opened[name] = registry.open_named(name, options, identity, environ)
-        elif chosen.relay == "thread":
+        elif chosen.relay == "thread" and chosen.mode != "offline":
             opened[name] = registry.open_service(name, options, identity, environ)
     return {**opened, **registry.open_objects(objects, identity)}, services
+
+
+def enrol_for_sync(path: Path, services: Mapping[str, Mapping[str, Plain]]) -> None:
+    """Note which services get an offline run, for `chiplog sync`."""
+    from chiplog.store.journal.cursors import enrol
+
+    for name, options in services.items():
+        enrol(path, name, options)
+    messages.say(f"offline: `chiplog sync {path}` delivers this run to {', '.join(services)}")
 
 
 def start_relay(

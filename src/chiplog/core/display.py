@@ -14,7 +14,15 @@ from chiplog.core.messages import clean
 from chiplog.core.values.text import Pattern
 
 # Styles are the numbers of an SGR sequence: "31" is red.
-STATES = {"running": "36", "finished": "32", "failed": "31", "killed": "31", "lost": "33", "interrupted": "33"}
+STATES = {
+    "running": "36",
+    "finished": "32",
+    "failed": "31",
+    "killed": "31",
+    "lost": "33",
+    "interrupted": "33",
+    "pruned": "33",
+}
 LEVELS = {"info": "34", "warn": "33", "error": "1;31"}
 
 _STYLE = Pattern(r"\x1b\[[0-9;]*m")

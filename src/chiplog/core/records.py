@@ -239,7 +239,7 @@ def fields(record: AnyRecord) -> dict[str, Plain]:
     return plain
 
 
-_NO_POINTS = frozenset(("config", "environment", "summary", "gap", "plan"))
+_NO_POINTS = frozenset(("config", "environment", "summary", "gap", "plan", "name", "tags"))
 
 
 def _leaves(prefix: str, data: Mapping[str, Plain]) -> Iterator[tuple[str, Number]]:

@@ -6,7 +6,6 @@ free of locks.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,13 +13,17 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, TypeVar
 
+import msgspec
+
 from chiplog.core import records
 from chiplog.core.background import forks
 from chiplog.core.background.thread import Task
+from chiplog.core.engine import log_call
 from chiplog.core.engine.alerts import Listener
 from chiplog.core.engine.components import Components
+from chiplog.core.engine.methods import METHODS
 from chiplog.core.engine.observed_dict import ObservedDict, Summary
-from chiplog.core.engine.read_back import record_changes
+from chiplog.core.engine.observed_list import ObservedList
 from chiplog.core.engine.recorder import R
 from chiplog.core.engine.shutdown import NO_SINKS, Delivery, SinkDelivery, ending
 from chiplog.core.engine.step_loop import OneStep, Steps
@@ -30,11 +33,10 @@ from chiplog.core.records import Number, Plain, Record, Row, Step
 from chiplog.core.tracing.idle_span import Idle
 from chiplog.core.tracing.span import Span
 from chiplog.core.tracing.stopwatch import StopWatch
-from chiplog.core.tracing.tracer import Tracer
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS
 from chiplog.core.values.line_pieces import WIDEST, batches
-from chiplog.core.values.media import Media
+from chiplog.core.values.redact import redact_text
 
 T = TypeVar("T")
 
@@ -47,27 +49,35 @@ class Run:
     """One training run, as seen by the process that writes it. Created by `chiplog.init`."""
 
     def __init__(self, parts: Components, config: Mapping[str, object]) -> None:
+        self.parts = parts  # for the other layers, as are the next four
         self.identity = parts.identity
         self.post: SinkDelivery | None = None
         self.across: Any = None  # computes statistics across ranks
         self.tasks = parts.tasks
-        self.config: ObservedDict = ObservedDict(config, partial(record_changes, parts.recorder, "config"))
-        self._parts = parts
+        self._config = ObservedDict(config, partial(parts.changes.write, "config"))
+        self._tags = ObservedList(parts.identity.tags, self._tags_changed)
         self._recorder, self._tracer, self._count = parts.recorder, parts.tracer, parts.count  # for the hot path
         self._rows, self._rules, self._splitter = parts.rows, parts.rules, parts.splitter
         self._journal, self._background, self._shutdown = parts.journal, parts.background, parts.shutdown
-        self._steps = Steps(self, parts.meters, parts.recorder, parts.count)
+        self._steps = Steps(self, parts.meters, parts.recorder, parts.count, parts.splitter.preview)
         forks.watch(self)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def log(self, metrics: Mapping[str, object], step: Number | None = None) -> Row:
+    def log(
+        self, metrics: Mapping[str, object] | None = None, step: Number | None = None, *more: object, **named: object
+    ) -> Row:
         """Record a row of metrics and return it; values may be numbers of any library, nested mappings, or media.
 
         Without a step, each call is its own step until a call passes one; from then on, it joins the newest step.
+        `run.log(loss=0.5)` works too.
         """
         recorder = self._recorder
         try:
+            if type(metrics) is not dict or named or more:
+                metrics, step = log_call.understand(self.id, metrics, step, more, named)
+                if not metrics:
+                    return {}
             if type(step) is int and self._count.explicit:
                 counted = False
                 self._tracer.step = step
@@ -90,9 +100,12 @@ class Run:
         except Exception as error:
             return recorder.failed("log", error)
 
-    def eval(self, metrics: Mapping[str, object], step: Number | None = None) -> Row:
+    def eval(
+        self, metrics: Mapping[str, object] | None = None, step: Number | None = None, *more: object, **named: object
+    ) -> Row:
         """Record an evaluation; its numbers are the series `eval/…`."""
         with self._recorder.guard("eval"):
+            metrics, step = log_call.understand(self.id, metrics, step, more, named)
             step = self._count.join(step)
             named = {records.in_group("eval", convert.name(name)): value for name, value in metrics.items()}
             return self._rows.write_eval(self._splitter.split(named, step), step)
@@ -101,7 +114,7 @@ class Run:
     def event(self, name: str, /, step: Number | None = None, **data: object) -> None:
         """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350_000)` is `gpu/0/power`."""
         with self._recorder.guard("event"):
-            self._parts.events.write(name, data, self._count.join(step))
+            self.parts.events.write(name, data, self._count.join(step))
 
     def table(self, name: str, rows: object, step: Number | None = None) -> None:
         """Append rows (mappings, or a data frame) to a named table."""
@@ -115,29 +128,21 @@ class Run:
     ) -> None:
         """Record something that needs attention, and call the functions registered with `on_alert`."""
         with self._recorder.guard("alert"):
-            self._parts.alerts.write_by_hand(Finding(str(title), level, str(text), evidence), self._count.join(step))
+            self.parts.alerts.write_by_hand(Finding(str(title), level, str(text), evidence), self._count.join(step))
 
     def on_alert(self, call: Listener) -> Listener:
         """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""
-        self._parts.alerts.listeners.append(call)
+        self.parts.alerts.listeners.append(call)
         return call
 
     def on_record(self, call: Callable[[Record], object]) -> None:
         """Call a function with every record from now on, after it was written, on the thread that wrote it."""
         self._recorder.listen(call)
 
-    def at_first_row(self, call: Callable[[], None]) -> None:
-        """Call a function once, after something has been logged."""
-        self._recorder.at_first_row(call)
-
-    def on_media(self, call: Callable[[str, Media, Number], object]) -> None:
-        """Call a function with every logged value that is more than a number, once its arrays are on the host."""
-        self._splitter.listeners.append(call)
-
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
         """Keep a copy of a file or folder with the run; it is copied in the background."""
         with self._recorder.guard("artifact"):
-            self._parts.files.copy(Path(path), name, media, self._count.join(None))
+            self.parts.files.copy(Path(path), name, media, self._count.join(None))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -172,7 +177,7 @@ class Run:
         with self._recorder.guard("trace"):
             if metrics is not None:
                 self.tasks.time_steps(metrics)
-            self._parts.trace(bool(enabled), every, concurrent, deadline)
+            self.parts.trace(bool(enabled), every, concurrent, deadline)
 
     def stopwatch(self, name: str, metric: str | None = None, *, tags: Mapping[str, object] | None = None) -> StopWatch:
         """Time some work as a value and as a span, and log its seconds if a metric is named."""
@@ -216,20 +221,11 @@ class Run:
     def meter(self, **options: Any) -> StepMeter:
         """Describe the steps, so that their rows have MFU, epoch and remaining time.
 
-        >>> run.meter(model=model.config, total_steps=10_000, log_every=10)
+        >>> run.meter(model=model, total_steps=10_000, log_every=10)
 
-        The options are listed in docs/throughput.md. Save the counts of the meter, `state()`, in a checkpoint.
+        The options are in docs/throughput.md. Save the counts of the meter, `state()`, in a checkpoint.
         """
         return self._steps.meter(**options)
-
-    @property
-    def tracer(self) -> Tracer:
-        """Collects the spans; for front ends that read them during the run."""
-        return self._tracer
-
-    def keep_spans(self) -> None:
-        """Write finished spans to the journal now instead of within half a second."""
-        self.tasks.write_spans()
 
     def now(self) -> int:
         """The run's own clock: wall-clock nanoseconds that never jump."""
@@ -256,7 +252,32 @@ class Run:
 
     @property
     def name(self) -> str:
+        """For people to read; may be changed during the run."""
         return self.identity.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.identity = msgspec.structs.replace(self.identity, name=redact_text(convert.name(name)))
+        self.parts.changes.write("name", {"name": self.name})
+
+    @property
+    def tags(self) -> ObservedList:
+        """Words to find the run by."""
+        return self._tags
+
+    @tags.setter
+    def tags(self, tags: Iterable[str] | str | None) -> None:
+        self._tags[:] = (tags,) if isinstance(tags, str) else tags or ()
+
+    @property
+    def config(self) -> ObservedDict:
+        """The configuration, by key or attribute; every change is stored."""
+        return self._config
+
+    @config.setter
+    def config(self, values: object) -> None:
+        if values is not self._config:  # `run.config |= ...` assigns it to itself
+            self._config.update(values)
 
     @property
     def project(self) -> str:
@@ -272,11 +293,6 @@ class Run:
         return not self._recorder.keeps
 
     @property
-    def held(self) -> bool:
-        """Whether it is not decided yet if this rank keeps the run."""
-        return self._recorder.held
-
-    @property
     def idle(self) -> bool:
         """Whether logged rows are dropped, and are not even part of statistics across ranks."""
         return self._recorder.inert
@@ -284,19 +300,23 @@ class Run:
     @property
     def summary(self) -> Summary:
         """The last value of every series, and the values you set; read from the journal on first access."""
-        return self._parts.read_back.summary()
+        return self.parts.read_back.summary()
+
+    @summary.setter
+    def summary(self, values: Mapping[str, Plain]) -> None:
+        self.summary.update(values)
 
     def spans(self) -> Any:
         """The spans recorded so far."""
-        return self._parts.read_back.spans()
+        return self.parts.read_back.spans()
 
     def health(self) -> dict[str, Plain]:
         """The state of recording: what waits, what was lost and why, and the state of every sink."""
-        return self._parts.health(self.post or NO_SINKS)
+        return self.parts.health(self.post or NO_SINKS)
 
     def resume_token(self) -> str:
         """The token to save in a checkpoint, with which `init(resume=token)` continues this run."""
-        return f"{self.project}/{self.id}"
+        return f"{self.dir.parent.name}/{self.dir.name}"
 
     def sink(self, name: str) -> Sink:
         """A sink by name."""
@@ -313,7 +333,10 @@ class Run:
         return self.flush() and (self.post or NO_SINKS).settle(timeout, *sinks)
 
     def finish(self, timeout: float = 30, state: str = "finished", reason: str = "") -> Delivery:
-        """End the run within `timeout` seconds: write what is left, close the sinks, and report what they lack."""
+        """End the run within `timeout` seconds: write what is left, close the sinks, and report what they lack.
+
+        The state may be a word of yours, such as "pruned" for a trial that was stopped early.
+        """
         global current, previous
         try:
             return self._shutdown.finish(timeout, state, reason, lambda: self.post)
@@ -328,9 +351,8 @@ class Run:
         state, reason = ending(error)
         self.finish(state=state, reason=reason)
 
-    def at_exit(self) -> None:
-        """Finish the run when the interpreter exits."""
-        self.__exit__(None, getattr(sys, "last_value", None), None)
+    def at_exit(self, error: BaseException | None) -> None:
+        self.__exit__(None, error, None)
 
     def keep(self, task: Task) -> None:
         """Run a task periodically in the background until the run ends."""
@@ -345,50 +367,29 @@ class Run:
         """Call a function when the run has ended."""
         self._shutdown.after.append(call)
 
+    def __dir__(self) -> list[str]:
+        return list(METHODS)
+
     def __reduce__(self) -> tuple[Callable[[Identity], Run], tuple[Identity]]:
         return inert, (self.identity,)
 
     def __repr__(self) -> str:
         return f"<chiplog run {self.project}/{self.id}>"
 
-    # -- for the other layers ------------------------------------------------------------------------------------------
-
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
-        """Append a record of any kind and return it; for records that have no method of their own."""
+        """Append a record of a kind that has no method of its own, and return it."""
         return self._recorder.write(kind, **fields)
 
-    def take_apart(self, metrics: Mapping[str, object]) -> tuple[Row, dict[str, object]]:
-        """The numbers of a row that can be read at once, and the rest."""
-        return self._splitter.preview(metrics)
-
-    def add_statistics(self, row: Row, step: Number) -> None:
-        """Write the statistics across ranks of a step; no stage and no rule sees them."""
-        self._rows.write_statistics(row, step, counted=self._count.is_counted(step))
-
-    def found(self, finding: Finding, rule: str, step: Number) -> None:
-        """Raise the alert of a rule that runs in the background."""
-        with self._recorder.guard(f"rule {rule}"):
-            self._parts.alerts.write(finding, rule, step)
-
-    def recall(self, saved: Mapping[str, Plain]) -> None:
-        """Restore the state of stages and rules from the last attempt, if this one continues after it."""
-        self._parts.restore(saved)
-
-    def settle_by(self, call: Callable[[], None]) -> None:
-        """Call a function at the end, before the last record, which decides whether this rank keeps the run."""
-        self._shutdown.settle = call
+    def _tags_changed(self, tags: Iterable[str]) -> None:
+        self.identity = msgspec.structs.replace(self.identity, tags=tuple(map(redact_text, tags)))
+        self.parts.changes.write("tags", {"tags": list(self.identity.tags)})
 
     def take_over(self, attempt: int, rules: Sequence[Rule]) -> None:
         """Keep the held records and all later ones, as this attempt, and apply these rules."""
-        self.identity = self._parts.take_over(attempt, rules)
-
-    def let_go(self, *, end: bool) -> None:
-        """Keep nothing, because another rank keeps the run; with `end`, leave the statistics across ranks too."""
-        self._parts.let_go(end=end)
+        self.identity = self.parts.take_over(attempt, rules)
 
     def forked(self) -> None:
-        """In a forked child: stop, because the run belongs to the parent."""
-        self._parts.forked()
+        self.parts.forked()
 
 
 def inert(identity: Identity, config: Mapping[str, object] | None = None, reason: str = _COPY) -> Run:

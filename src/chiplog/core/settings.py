@@ -7,6 +7,7 @@ Arguments of `init` override `CHIPLOG_*` variables, which override `chiplog.toml
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +29,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str | None = None  # for people to read; defaults to the id
     dir: str = "runs"  # the directory of all runs
     id: str | None = None  # defaults to one made from the time
-    resume: str | None = None  # None, "must", "never", or a token of `run.resume_token()`
+    resume: str | None = None  # "allow", "must", "never", "auto", or a token of `run.resume_token()`
     tags: tuple[str, ...] = ()
     # By name, with the options of each.
     sinks: dict[str, dict[str, Plain]] = msgspec.field(default_factory=lambda: {"console": {}})
@@ -39,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     relay: Literal["auto", "thread"] = "auto"  # where the sinks for services run
     on_signal: Literal["flush"] | None = None  # "flush": SIGTERM flushes first, then does what it did before
     strict: bool = False  # errors in `log` raise instead of being reported
-    mode: Literal["enabled", "disabled"] = "enabled"
+    mode: Literal["enabled", "online", "offline", "disabled"] = "enabled"  # "offline": services wait for `chiplog sync`
     smooth: float | None = None  # 0..1: adds smoothed/… for the losses
     # True: NaN, infinities and spikes of losses and gradient norms; "all": trend, pace, stalls, router, throttling too
     alerts: bool | Literal["all"] = True
@@ -77,6 +78,12 @@ def _convert(where: str, key: str, value: object) -> Plain:
         value = tuple(part.strip() for part in value.split(",") if part.strip())
     if key in _NAMED and isinstance(value, (list, tuple)):
         value = {name: {} for name in value}
+    if key in ("project", "name", "id") and (isinstance(value, PathLike) or type(value) in (int, float)):
+        value = str(value)  # such as the number of a trial
+    if key in ("project", "name", "id") and isinstance(value, str):
+        value = value.encode("utf-8", "backslashreplace").decode()
+    if key == "resume" and str(value).lower() in ("true", "false", "1", "0"):
+        value = "auto" if str(value).lower() in ("true", "1") else None
     if key == "ranks":
         value = _ranks(where, value)
     kind = types[key].type

@@ -6,12 +6,11 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from chiplog.core.errors import BadSetting
-
-SLUG = re.compile(r"[a-z0-9-]{1,64}")
+_SAFE = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,64}(?<!\.)")
 _SEGMENT = re.compile(r"r(\d{5,})-a(\d{2,})-(\d{4,})\.jsonl(?:\.zst)?")
 
 IDENTITY = "run.json"
@@ -63,13 +62,14 @@ def has_part(run: Path, segment: Segment) -> bool:
     return (run / PARTS / f"{segment.stem}.points.parquet").exists()
 
 
-def check_slug(what: str, text: str) -> str:
-    """Return `text` if it is a valid directory name; otherwise raise an error that suggests one."""
-    if SLUG.fullmatch(text):
+def directory(text: str) -> str:
+    """The directory of a project or a run with this name: the name itself if that is safe, otherwise a form of its own.
+
+    The directory of a directory's name is that directory.
+    """
+    if _SAFE.fullmatch(text) and text.lower() not in (JOURNAL, FILES):
         return text
-    raise BadSetting(
-        f"{what} {text!r} cannot be a directory name: use 1 to 64 of a-z, 0-9 and '-', for example {slug(text)!r}"
-    )
+    return f"{slug(text)[:57].strip('-')}-{sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()[:6]}"
 
 
 def slug(text: str, default: str = "run") -> str:
@@ -89,5 +89,5 @@ def find_runs(root: Path, project: str | None = None) -> Iterator[Path]:
         return
     for pattern in ("*", "*/*"):
         for path in sorted(root.glob(pattern)):
-            if (path / JOURNAL).is_dir() and (project is None or path.parent.name == project):
+            if (path / JOURNAL).is_dir() and (project is None or path.parent.name in (project, directory(project))):
                 yield path

@@ -28,7 +28,7 @@ def test_finish_twice_and_log_afterwards_are_harmless(tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize(
-    ("error", "state"), [(None, "finished"), (ValueError("no"), "failed"), (KeyboardInterrupt(), "interrupted"), (SystemExit(3), "finished")]
+    ("error", "state"), [(None, "finished"), (ValueError("no"), "failed"), (KeyboardInterrupt(), "interrupted"), (SystemExit(3), "failed"), (SystemExit(), "finished")]
 )  # fmt: skip
 def test_the_state_says_how_it_ended(tmp_path: Path, error: BaseException | None, state: str) -> None:
     """From the exception that left the `with` block."""

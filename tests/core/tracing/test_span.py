@@ -328,7 +328,7 @@ def test_names_without_end_are_not_kept(run: chiplog.Run) -> None:
     for number in range(2 * Idles.MOST):
         with run.span(f"name {number}"):
             pass
-    assert len(run.tracer.idle) == Idles.MOST
+    assert len(run.parts.tracer.idle) == Idles.MOST
     assert run.span("name 5") is run.span("name 5")
 
 

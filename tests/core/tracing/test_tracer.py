@@ -52,10 +52,10 @@ def test_the_spans_of_a_run_can_be_kept_at_once() -> None:
     """In the journal, and seen by readers, without waiting for the background."""
     with chiplog.init("p", sinks="none") as run:
         seen: list[Any] = []
-        run.tracer.readers.append(lambda batch, spans: seen.extend(batch["names"]))
+        run.parts.tracer.readers.append(lambda batch, spans: seen.extend(batch["names"]))
         with run.span("x"):
             pass
-        run.keep_spans()
+        run.tasks.write_spans()
         assert seen == ["x"]
         run.flush()
         assert [span.name for span in chiplog.read(run.dir).spans()] == ["x"]

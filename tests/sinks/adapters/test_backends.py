@@ -122,7 +122,7 @@ def test_spans_do_not_disturb_a_backend(kind: str) -> None:
     run = begin(globals()[kind])
     with run.span("x"):
         pass
-    run.keep_spans()
+    run.tasks.write_spans()
     run.log({"loss": 2.5}, step=1)
     assert run.finish()
     assert "2.5" in str(run.sink("my_backend" if kind == "Backend" else kind.lower()).calls)  # type: ignore[attr-defined]

@@ -30,6 +30,7 @@ def as_data(stored: Stored) -> dict[str, object]:
         "path": str(stored.path.absolute()),
         "config": contents.config,
         "environment": contents.environment,
+        "summary": contents.summary,
         "attempts": [_attempt(contents, one, now) for one in attempts],
         "two_writers": [[one.attempt, other.attempt] for one, other in two_writers(attempts, now)],
         "series": _series(stored),

@@ -11,6 +11,7 @@ from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
 from chiplog.core.engine.alerts import Alerts
 from chiplog.core.engine.attachments import Attachments
+from chiplog.core.engine.changes import Changes
 from chiplog.core.engine.device_hooks import Machine
 from chiplog.core.engine.events import Events
 from chiplog.core.engine.held_journal import HeldJournal
@@ -23,8 +24,8 @@ from chiplog.core.engine.shutdown import Shutdown, SinkDelivery
 from chiplog.core.engine.splitter import Splitter
 from chiplog.core.engine.step_count import StepCount
 from chiplog.core.identity import Identity
-from chiplog.core.protocols import JournalLike, Rule, Stage
-from chiplog.core.records import Plain
+from chiplog.core.protocols import Finding, JournalLike, Rule, Stage
+from chiplog.core.records import Number, Plain, Row
 from chiplog.core.tracing.tracer import Tracer
 
 
@@ -72,7 +73,8 @@ class Components:
         self.shutdown = Shutdown(
             identity, recorder, tracer=self.tracer, files=self.files, tasks=self.tasks, background=background
         )
-        self.read_back = ReadBack(recorder, self.tracer, self.tasks, read)
+        self.changes = Changes(recorder, wake)
+        self.read_back = ReadBack(recorder, self.tracer, self.tasks, self.changes, read)
         if not recorder.keeps or recorder.held:
             self.tracer.on = False
 
@@ -94,8 +96,17 @@ class Components:
             "sinks": sinks.health(),
         }
 
+    def add_statistics(self, row: Row, step: Number) -> None:
+        """Write the statistics across ranks of a step; no stage and no rule sees them."""
+        self.rows.write_statistics(row, step, counted=self.count.is_counted(step))
+
+    def alert(self, finding: Finding, rule: str, step: Number) -> None:
+        """Raise the alert of a rule that runs in the background."""
+        with self.recorder.guard(f"rule {rule}"):
+            self.alerts.write(finding, rule, step)
+
     def restore(self, saved: Mapping[str, Plain]) -> None:
-        """See `Run.recall`."""
+        """Restore the state of stages and rules from the last attempt, if this one continues after it."""
         self.carried.expect(saved)
         self.rows.wait_for_state()
 
@@ -108,7 +119,7 @@ class Components:
         return msgspec.structs.replace(self.identity, attempt=attempt)
 
     def let_go(self, *, end: bool) -> None:
-        """See `Run.let_go`."""
+        """Keep nothing, because another rank keeps the run; with `end`, leave the statistics across ranks too."""
         self.tracer.set(False)
         self.files.forget()
         if end:

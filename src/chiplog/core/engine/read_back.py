@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from chiplog.core.background.tasks import BackgroundTasks
+from chiplog.core.engine.changes import Changes
 from chiplog.core.engine.observed_dict import Summary
 from chiplog.core.engine.recorder import Recorder
-from chiplog.core.records import Event, Plain
+from chiplog.core.records import Plain
 from chiplog.core.tracing.tracer import Tracer
 from chiplog.core.values import convert
-from chiplog.core.values.redact import redact
 
 
 class StoredRun(Protocol):
@@ -27,9 +27,15 @@ class ReadBack:
     """The summary and the spans of one run; empty without a reader."""
 
     def __init__(
-        self, recorder: Recorder, tracer: Tracer, tasks: BackgroundTasks, read: Callable[[], StoredRun] | None
+        self,
+        recorder: Recorder,
+        tracer: Tracer,
+        tasks: BackgroundTasks,
+        changes: Changes,
+        read: Callable[[], StoredRun] | None,
     ) -> None:
         self._recorder, self._tracer, self._tasks, self._read = recorder, tracer, tasks, read
+        self._changes = changes
         self._by_hand: dict[str, Plain] = {}
 
     def summary(self) -> Summary:
@@ -52,9 +58,4 @@ class ReadBack:
 
     def _set_summary(self, changed: Mapping[str, object]) -> None:
         self._by_hand.update(convert.plain(changed))
-        record_changes(self._recorder, "summary", changed)
-
-
-def record_changes(recorder: Recorder, name: str, changed: Mapping[str, object]) -> None:
-    """Record values that were set in the config or the summary."""
-    recorder.write(Event, name=name, data=redact(convert.plain(changed)))
+        self._changes.write("summary", changed)

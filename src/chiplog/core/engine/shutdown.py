@@ -19,6 +19,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.protocols import JournalLike, Sink
 from chiplog.core.records import Plain
 from chiplog.core.tracing.tracer import Tracer
+from chiplog.core.values.convert import text
 from chiplog.core.values.redact import redact_words
 from chiplog.core.values.text import cut
 
@@ -36,10 +37,19 @@ class Delivery(msgspec.Struct, frozen=True):
 
 def ending(error: BaseException | None) -> tuple[str, str]:
     """(state, reason) from the exception that ended a run."""
-    if error is None or isinstance(error, (SystemExit, GeneratorExit)):
+    if error is None or isinstance(error, GeneratorExit):
         return "finished", ""
-    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, SystemExit):
+        return _exit_state(error.code)
+    reason = f"{type(error).__name__}: {error}".removesuffix(": ")
     return ("interrupted" if isinstance(error, KeyboardInterrupt) else "failed"), reason
+
+
+def _exit_state(code: object) -> tuple[str, str]:
+    """As Python does: no code and 0 are success, a number is the exit code, anything else is printed."""
+    if code is None or (isinstance(code, int) and code == 0):
+        return "finished", ""
+    return "failed", f"exit code {int(code)}" if isinstance(code, int) else text(code)
 
 
 _at_exit: list[Callable[[], None]] = []  # the calls that finish the open runs
@@ -114,6 +124,7 @@ class Shutdown:
         self._files, self._tasks, self._background = files, tasks, background
         self.before: list[Callable[[], None]] = []  # called while the run can still be written to
         self.settle: Callable[[], None] = lambda: None  # then decides whether this rank keeps the run
+        self.closing: list[Callable[[], object]] = []  # called after the last record, beside the disk
         self.after: list[Callable[[], object]] = []
         self._lock = threading.RLock()
         self._result: Delivery | None = None
@@ -203,6 +214,7 @@ class Shutdown:
                 ("the journal's last lines", lambda: journal.flush(timeout=_left(deadline))),
                 ("the last record", lambda: self.write_end(state, reason, _left(deadline))),
                 ("the state of rules", self._tasks.save_state),
+                *((_name(call), call) for call in self.closing),
                 ("sinks", close_sinks),
             ]
             try:

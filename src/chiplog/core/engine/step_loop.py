@@ -29,8 +29,6 @@ class StepLogger(MetricLogger, Protocol):
 
     def event(self, name: str, /, step: Number | None = None, **data: object) -> None: ...
 
-    def take_apart(self, metrics: Mapping[str, object]) -> tuple[Row, dict[str, object]]: ...
-
     def log_step(self, row: Mapping[str, object], step: int) -> Row: ...
 
     def before_finish(self, call: Callable[[], None]) -> None: ...
@@ -40,9 +38,14 @@ class Steps:
     """The steps of one run: the meter that measures them, and the rows written at their ends."""
 
     def __init__(
-        self, run: StepLogger, meters: Callable[..., StepMeter] | None, recorder: Recorder, count: StepCount
+        self,
+        run: StepLogger,
+        meters: Callable[..., StepMeter] | None,
+        recorder: Recorder,
+        count: StepCount,
+        preview: Callable[[Mapping[str, object]], tuple[Row, dict[str, object]]],
     ) -> None:
-        self._run, self._meters, self._recorder, self._count = run, meters, recorder, count
+        self._run, self._meters, self._recorder, self._count, self._preview = run, meters, recorder, count, preview
         self._meter: StepMeter | None = None
         self._started: tuple[int, float] | None = None
         self._newest = 0
@@ -109,7 +112,7 @@ class Steps:
             if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
                 plain = metrics
             elif metrics:
-                plain, rest = self._run.take_apart(metrics)
+                plain, rest = self._preview(metrics)
                 if rest:  # device values and media are logged for every step
                     self._run.log_step(rest, step)
             row = meter.measure(step, plain, took, waited, tokens, samples)

@@ -12,6 +12,7 @@ from chiplog.core.protocols import StepMeter
 def meter(
     *,
     model: Any = None,
+    params: float | None = None,
     flops_per_token: Any = None,
     device: str | None = None,
     dtype: Any = "bf16",
@@ -22,9 +23,11 @@ def meter(
 ) -> StepMeter:
     """Create the meter of a run; it has an MFU only if operations and peak are known.
 
+    `model` is a config, a `Transformer`, or a module; `params` is the number of its weights, if that is all there is.
+
     Otherwise that is reported, unless `quiet`: one rank of many is enough.
     """
-    from chiplog.metrics import flops, hardware, throughput
+    from chiplog.metrics import hardware, throughput
     from chiplog.runtime.devices import accelerator
     from chiplog.runtime.devices import memory as memory_
 
@@ -32,7 +35,9 @@ def meter(
         if hardware.dtype_name(dtype) is None:
             raise ValueError(f"unknown dtype {dtype!r}; there are: {', '.join(hardware.DTYPES)}")
         if model is not None:
-            flops_per_token = flops.count(model)
+            flops_per_token = _count(model)
+        elif params is not None and flops_per_token is None:
+            flops_per_token = 6 * params  # see metrics/flops.py
         if peak_tflops is None and (flops_per_token is not None or options.get("flops_per_step") is not None):
             name = device or accelerator.name()
             peak_tflops = hardware.peak(name, dtype) if name else None
@@ -46,6 +51,21 @@ def meter(
         )
     except (ValueError, TypeError) as error:
         raise BadSetting(f"run.meter: {error}") from None
+
+
+def _count(model: Any) -> Any:
+    """The operations per token of a config, or of a module: by its config if it has one, else by its weights."""
+    from chiplog.metrics import flops
+
+    parameters = getattr(model, "parameters", None)
+    if not callable(parameters):
+        return flops.count(model)
+    if (config := getattr(model, "config", None)) is not None:
+        try:
+            return flops.count(config)
+        except (ValueError, TypeError):
+            pass  # not the config of a transformer
+    return 6 * sum(weights.numel() for weights in parameters())
 
 
 def _why(name: str | None, dtype: object) -> str:

@@ -7,9 +7,11 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from chiplog.core import messages, records
+from chiplog.core import records
 from chiplog.core.run import Run
-from chiplog.store import layout
+from chiplog.core.values import convert
+from chiplog.core.values.redact import redact
+from chiplog.runtime.process.description import Description
 from chiplog.store.runs import manifest
 from chiplog.store.runs.manifest import Manifest
 
@@ -23,26 +25,31 @@ def introduce(made: Run, environ: Mapping[str, str]) -> None:
     argv = list(sys.orig_argv)
     old = manifest.load(identity.dir)
     about = Manifest(
-        identity.project,
-        identity.id,
-        identity.name,
-        old.created or made.now(),
-        identity.tags or old.tags,
-        {**old.config, **config},
-        {**old.environment, "cwd": identity.cwd, "script": identity.script},
-        identity.rank,
+        project=identity.project,
+        id=identity.id,
+        name=identity.name,
+        created=old.created or made.now(),
+        tags=identity.tags or old.tags,
+        config={**old.config, **config},
+        environment={**old.environment, "cwd": identity.cwd, "script": identity.script},
+        summary=old.summary,
+        rank=identity.rank,
     )
-    _save(identity.dir, about)
+    description = Description(identity.dir, about)
     made.write(records.Event, name="config", data=config)
+    made.parts.changes.listeners.append(description.note)
+    made.keep(description.save_changes)
+    made.before_finish(lambda: _settle(made, description))
+    made.parts.shutdown.closing.append(description.save_changes)
     # Imported here, not in the thread: a child forked while a thread imports could never import the same module.
     from chiplog.runtime.process.environment import gather
 
     def collect() -> None:
-        about.environment = {**gather(environ, argv, Path(identity.cwd)), "script": identity.script}
+        environment = {**gather(environ, argv, Path(identity.cwd)), "script": identity.script}
         if not made.inert:
-            made.write(records.Event, name="environment", data=about.environment)
-        about.rank = manifest.load(identity.dir).rank  # another rank may keep the run by now
-        _save(identity.dir, about)
+            made.write(records.Event, name="environment", data=environment)
+        description.note_environment(environment)
+        description.save_changes()
 
     thread = threading.Thread(target=collect, name="chiplog-environment", daemon=True)
     thread.start()
@@ -55,11 +62,6 @@ def script() -> str:
     return str(Path(file).absolute()) if file else ""
 
 
-def _save(path: Path, about: Manifest) -> None:
-    try:
-        manifest.save(path, about)
-    except OSError as error:
-        messages.once(
-            f"manifest {path}",
-            f"cannot write {path / layout.IDENTITY}: {error.strerror}; the journal has it too",
-        )
+def _settle(made: Run, description: Description) -> None:
+    """Record what changed inside the values of the config, such as a list that was appended to."""
+    made.parts.changes.write("config", description.differing(redact(convert.plain(dict(made.config)))))

@@ -85,7 +85,7 @@ class Reduce:
         if self._main:  # before any row, so that readers know that rows are of one rank
             run.event("ranks", statistics="sync" if self._options.sync else "async")
         run.on_record(self.on_record)
-        run.on_media(self.on_media)
+        run.parts.splitter.listeners.append(self.on_media)
         forks.watch(self)
         atexit.register(self._exit)
         self._thread.start()

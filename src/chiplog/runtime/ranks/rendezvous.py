@@ -33,7 +33,7 @@ class Rendezvous(NamedTuple):
         if self.group is None:
             return run, launch
         try:
-            message = self.group.broadcast(f"{run} {launch}", AGREEING if must else PATIENCE, main)
+            message = self.group.broadcast(f"{run}\n{launch}", AGREEING if must else PATIENCE, main)
         except Exception as error:
             if must:
                 raise BadSetting(
@@ -43,7 +43,7 @@ class Rendezvous(NamedTuple):
                 ) from None
             messages.say(f"rank {self.group.rank} has not learned the run from rank {main} and uses its own: {error}")
             return run, launch
-        run, launch = message.split(" ")[:2]
+        run, launch = message.split("\n")[:2]
         return run, launch
 
     def reduce(self, mine: Ranks, main: int = 0) -> Reduce | None:

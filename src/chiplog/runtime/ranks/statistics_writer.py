@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Protocol
 
 from chiplog.core import messages
+from chiplog.core.engine.components import Components
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Eval, Event, Record, Row
 from chiplog.core.values.line_pieces import pieces
-from chiplog.core.values.media import Media
 from chiplog.metrics.ranks.moe_routers import pool
 from chiplog.metrics.ranks.statistics import Values, across
 from chiplog.metrics.ranks.step_gather import GatheredStep, Topic
@@ -24,15 +24,11 @@ REMEMBERED = 10_000  # steps whose statistics a caller already has
 class StatisticsRun(GapEvents, Protocol):
     """What statistics need of a run."""
 
-    def add_statistics(self, row: Row, step: int | float) -> None: ...
-
-    def found(self, finding: Finding, rule: str, step: int | float) -> None: ...
+    parts: Components
 
     def write(self, kind: type[Record], /, **fields: object) -> Record | None: ...
 
     def on_record(self, call: Callable[[Record], object]) -> None: ...
-
-    def on_media(self, call: Callable[[str, Media, int | float], object]) -> None: ...
 
 
 class StatisticsWriter:
@@ -96,9 +92,9 @@ class StatisticsWriter:
         skew, finding = self._stragglers(gathered) if self._main else ({}, None)
         assert self.run is not None
         if row or skew:
-            self.run.add_statistics({**row, **skew}, gathered.step)
+            self.run.parts.add_statistics({**row, **skew}, gathered.step)
         if finding is not None:
-            self.run.found(finding, self._stragglers.name, gathered.step)
+            self.run.parts.alert(finding, self._stragglers.name, gathered.step)
 
     def _write_eval(self, gathered: GatheredStep, world: int) -> None:
         assert self.run is not None
@@ -145,7 +141,7 @@ class StatisticsWriter:
             text = f"at step {step}" + ("" if self._options.extras.nan else "; the statistics are of the other ranks")
             evidence = {"name": name, "step": step, "ranks": ranks}
             finding = Finding(f"{name} is not finite on rank {rank_list(ranks)}", "error", text, evidence)
-            self.run.found(finding, "rank-non-finite", step)
+            self.run.parts.alert(finding, "rank-non-finite", step)
 
 
 def _with_new_names(rows: dict[int, list[Values]], returned: Mapping[int, int]) -> dict[int, list[Values]]:

@@ -164,6 +164,10 @@ class Wandb:
             self._open().config.update(clean.plain(config), allow_val_change=True)
         elif isinstance(record, Event) and record.name == "summary":
             self._open().summary.update(clean.plain(record.data))
+        elif isinstance(record, Event) and record.name == "tags":
+            self._open().tags = tuple(clean.utf8(str(tag)) for tag in record.data.get("tags", ()))
+        elif isinstance(record, Event) and record.name == "name":
+            self._open().name = clean.utf8(str(record.data.get("name", "")))
         elif isinstance(record, Alert):
             title, text = clean.utf8(record.title), clean.utf8(record.text)
             self._open().alert(title[:63] or "alert", text, level=LEVELS.get(record.level, "WARN"))

@@ -20,7 +20,7 @@ def find(text: str | Path, root: Path) -> Path:
     if wanted == "latest" and runs:
         return max(runs, key=lambda run: (manifest.load(run).created, run.name))
     for matching in (
-        [run for run in runs if wanted in (run.name, f"{run.parent.name}/{run.name}")],
+        [run for run in runs if wanted in _names(run)],
         [run for run in runs if wanted and run.name.startswith(wanted)],
         [run for run in runs if manifest.load(run).name == wanted],
     ):
@@ -37,6 +37,12 @@ def runs(root: Path, project: str | None = None) -> list[Stored]:
     """All runs under a directory, oldest first."""
     stored = [Stored(path) for path in layout.find_runs(root, project)]
     return sorted(stored, key=lambda run: (run.created, run.id))
+
+
+def _names(run: Path) -> set[str]:
+    """The id of a run, alone and with its project; as they are and as directories."""
+    about = manifest.load(run)
+    return {run.name, about.id, f"{run.parent.name}/{run.name}", f"{about.project}/{about.id}"}
 
 
 def _some(paths: list[Path]) -> str:

@@ -23,6 +23,7 @@ class Manifest(msgspec.Struct, omit_defaults=True):
     environment: dict[str, Plain] = {}
     rank: int = 0  # the rank that keeps the run and its sinks
     format: int = 1
+    summary: dict[str, Plain] = {}  # the values that the run set explicitly
 
 
 def save(run: Path, manifest: Manifest) -> None:

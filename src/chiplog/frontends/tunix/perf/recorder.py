@@ -53,7 +53,7 @@ class Recording:
             self._watcher = DeviceWatcher() if watcher is None else watcher
             self.tracer = Tracer(self._watcher, self.collect)
         else:
-            self.tracer = self.run.tracer
+            self.tracer = self.run.parts.tracer
         if zero is None:
             zero = RunClock().offset if self.run is None else self.run.now() - monotonic_ns()
         self.zero = zero
@@ -77,7 +77,7 @@ class Recording:
         """Pass every span that has finished by now, on devices too, to the readers."""
         self.tracer.poll()
         if self.run is not None:
-            self.run.keep_spans()
+            self.run.tasks.write_spans()
         else:
             while self.tracer.take(self.zero) is not None:
                 pass

@@ -1,0 +1,49 @@
+"""Calls of `log` that are not `log({name: value}, step)`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+import chiplog
+from chiplog.core import messages
+
+
+class Broken(dict[str, object]):
+    def items(self) -> object:  # type: ignore[override]
+        raise RuntimeError("no items")
+
+
+def test_nothing_that_is_passed_to_log_raises_and_what_has_a_meaning_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name and a value, named metrics, W&B's commit; every kind of mistake is explained once."""
+    messages.forget()
+    run = chiplog.init("p", dir=tmp_path, sinks="none")
+    run.log("loss", 1.0)
+    run.log("loss", 2.0, 7)
+    run.log(acc=0.5, step=8)
+    chiplog.log(top=0.9)
+    run.log({"a": 1}, commit=False)
+    run.log(MappingProxyType({"m": 1}))
+    run.eval(loss=3.0)
+    for wrong in (None, [1], 5, Broken(a=1), object()):
+        run.log(wrong)  # type: ignore[arg-type]
+    run.log()
+    run.log({"b": 1}, 9, 10)
+    run.finish()
+    stored = chiplog.read(run.dir)
+    assert stored.summary == {"loss": 2.0, "acc": 0.5, "top": 0.9, "a": 1, "m": 1, "eval/loss": 3.0, "b": 1}
+    assert stored.series("loss").steps.tolist() == [0, 7]
+    explained = capsys.readouterr().err
+    assert explained.count("write run.log({'loss': 1.0})") == 1 and explained.count("commit=") == 1
+    assert "log([1]) records nothing" in explained and "log(None) records nothing" in explained
+
+
+def test_dir_lists_what_users_may_call(tmp_path: Path) -> None:
+    """Every name is there, and documented or a plain value; the other layers' doors are not listed."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        assert all(hasattr(run, name) for name in dir(run))
+        assert not {"parts", "write", "take_over", "forked", "post", "_recorder"} & set(dir(run))

@@ -1,0 +1,49 @@
+"""How a run that nobody finishes ends with its process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chiplog.store.reader import Stored
+
+START = "import sys, chiplog; run = chiplog.init('p', id='run', sinks='none'); run.log({'loss': 1.0})\n"
+
+
+def end(folder: Path, code: str) -> tuple[str, str]:
+    subprocess.run([sys.executable, "-c", START + code], cwd=folder, check=False, capture_output=True, timeout=60)
+    finish = Stored(folder / "runs/p/run").attempts[-1].finish
+    assert finish is not None
+    return finish.state, finish.reason
+
+
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    [
+        ("sys.exit(3)", ("failed", "exit code 3")),
+        ("sys.exit('bad data')", ("failed", "bad data")),
+        ("exit(True)", ("failed", "exit code 1")),
+        ("sys.exit()", ("finished", "")),
+        ("exit(0)", ("finished", "")),
+        ("try:\n    sys.exit(3)\nexcept SystemExit: pass", ("finished", "")),
+        ("try:\n    sys.exit(3)\nexcept SystemExit as error:\n    kept = error\n    raise", ("failed", "exit code 3")),
+        ("with run: sys.exit(4)", ("failed", "exit code 4")),
+        ("raise KeyboardInterrupt", ("interrupted", "KeyboardInterrupt")),
+    ],
+)
+def test_an_exit_code_is_a_failure_unless_it_is_zero(tmp_path: Path, code: str, ending: tuple[str, str]) -> None:
+    """Whoever calls exit, inside or outside of `with`; an exit that is caught is none."""
+    assert end(tmp_path, code) == ending
+
+
+def test_exit_is_as_before_once_the_run_has_finished(tmp_path: Path) -> None:
+    """And while the run is open, it can be printed and pickled as before."""
+    code = (
+        "import pickle; assert pickle.loads(pickle.dumps(sys.exit)) is sys.exit; before = repr(sys.exit), repr(exit)\n"
+        "run.finish(); assert type(sys.exit).__name__ == 'builtin_function_or_method'\n"
+        "assert before == (repr(sys.exit), repr(exit)); open('checked', 'w')"
+    )
+    assert end(tmp_path, code) == ("finished", "") and (tmp_path / "checked").exists()
