@@ -365,6 +365,11 @@ class Run:
         """Write the statistics across ranks of a step; no stage and no rule sees them."""
         self._rows.write_statistics(row, step, counted=self._count.is_counted(step))
 
+    @property
+    def metered_devices(self) -> int | None:
+        """The devices whose tokens and samples a measured step counts; None if no step was measured."""
+        return self._steps.devices
+
     def found(self, finding: Finding, rule: str, step: Number) -> None:
         """Raise the alert of a rule that runs in the background."""
         with self._recorder.guard(f"rule {rule}"):

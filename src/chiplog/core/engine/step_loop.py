@@ -47,6 +47,7 @@ class Steps:
         self._started: tuple[int, float] | None = None
         self._newest = 0
         self._total: int | None = None  # the planned number of steps, as passed to the meter
+        self.devices: int | None = None  # whose tokens and samples a step counts; None if no step was measured
 
     def meter(self, **options: Plain) -> StepMeter:
         """Replace the meter by one with these options, which continues the counts."""
@@ -56,6 +57,7 @@ class Steps:
         else:
             meter.restore(self._meter.state())
         self._meter = meter
+        self.devices = options.get("devices", self.devices or 1)
         self._total = options.get("total_steps", self._total)
         if self._total is not None:
             self._run.event("plan", steps=self._total)
