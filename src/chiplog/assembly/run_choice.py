@@ -93,10 +93,12 @@ def _agree(
     chosen: Settings, mine: ranks_.Ranks, keepers: ranks_.Keepers, environ: Mapping[str, str]
 ) -> tuple[str, str, str, Rendezvous | None]:
     """The project, the run's id and the launch, on which all ranks agree, and the connection to the other ranks."""
-    project, run_id = _which(chosen, environ, keepers)
+    project, run_id = _which(chosen, environ)
     launch = _launch(keepers, mine.world, environ)
     apart = keepers.several and not launch  # the ranks do not know yet which launch they are
     meeting = _meet(chosen, mine, environ, agree=apart)
+    alone = meeting is None or meeting.group is None
+    run_id = run_id or _new_id(chosen, mine, environ, keepers, alone=alone)
     if meeting is not None and meeting.group is not None:
         run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex(), must=apart, main=keepers.main)
     if not launch:
@@ -108,8 +110,8 @@ def _agree(
     return project, run_id, launch, meeting
 
 
-def _which(chosen: Settings, environ: Mapping[str, str], keepers: ranks_.Keepers) -> tuple[str, str]:
-    """(project, id) of the run to write."""
+def _which(chosen: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
+    """(project, id) of the run to write; no id for a new one."""
     if chosen.resume not in (None, "must", "never"):
         project, slash, run_id = chosen.resume.partition("/")
         if not slash:
@@ -120,9 +122,24 @@ def _which(chosen: Settings, environ: Mapping[str, str], keepers: ranks_.Keepers
     run_id = chosen.id or environ.get("CHIPLOG_RUN_ID", "")
     if not run_id and chosen.resume == "must":
         raise BadSetting("resume='must' needs the id of the run to continue: init(id=..., resume='must')")
-    if not run_id and keepers.several and (job := ranks_.job_id(environ)):
-        run_id = layout.slug(job)
-    return chosen.project, run_id or layout.new_id()
+    return chosen.project, run_id
+
+
+def _new_id(
+    chosen: Settings, mine: ranks_.Ranks, environ: Mapping[str, str], keepers: ranks_.Keepers, *, alone: bool
+) -> str:
+    """A new id: that of the launch, if its ranks cannot reach each other (`alone`) or may be started again."""
+    new = layout.new_id()
+    apart = alone and keepers.several and mine.world > 1
+    if chosen.mode != "enabled" or not keepers.include(mine.rank) or not (apart or ranks_.restarts(environ)):
+        return new
+    from chiplog.runtime.ranks import launch_runs
+
+    try:
+        return launch_runs.shared_id(new, _path(chosen, chosen.project, new).parent, mine.rank, environ) or new
+    except OSError as error:
+        messages.say(f"the ranks and restarts of this launch may become several runs: {error}; pass init(id=...)")
+        return new
 
 
 def _launch(keepers: ranks_.Keepers, world: int, environ: Mapping[str, str]) -> str:
