@@ -104,6 +104,8 @@ def _agree(
     launch = _launch(keepers, mine.world, environ)
     apart = keepers.several and not launch  # the ranks do not know yet which launch they are
     meeting = _meet(chosen, mine, environ, agree=apart)
+    alone = meeting is None or meeting.group is None
+    run_id = run_id or _new_id(chosen, mine, environ, keepers, alone=alone)
     if meeting is not None and meeting.group is not None:
         run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex(), must=apart, main=keepers.main)
     if not launch:
@@ -116,7 +118,7 @@ def _agree(
 
 
 def _which(chosen: Settings, environ: Mapping[str, str], keepers: ranks_.Keepers) -> tuple[str, str]:
-    """(project, id) of the run to write."""
+    """(project, id) of the run to write; no id for a new one."""
     if chosen.resume not in RESUME:
         project, slash, run_id = str(chosen.resume).rpartition("/")
         if not slash:
@@ -130,9 +132,7 @@ def _which(chosen: Settings, environ: Mapping[str, str], keepers: ranks_.Keepers
         run_id = _unfinished(chosen) if not keepers.several else ""
     if not run_id and chosen.resume == "must":
         raise BadSetting("resume='must' needs the id of the run to continue: init(id=..., resume='must')")
-    if not run_id and keepers.several and (job := ranks_.job_id(environ)):
-        run_id = layout.slug(job)
-    return chosen.project or "default", run_id or layout.new_id()
+    return chosen.project or "default", run_id
 
 
 def _unfinished(chosen: Settings) -> str:
@@ -148,6 +148,26 @@ def _unfinished(chosen: Settings) -> str:
         messages.say(f"run {about.project}/{about.id} was {state} and is continued (resume='auto')")
         return about.id
     return ""
+
+
+def _new_id(
+    chosen: Settings, mine: ranks_.Ranks, environ: Mapping[str, str], keepers: ranks_.Keepers, *, alone: bool
+) -> str:
+    """A new id: that of the launch, if its ranks cannot reach each other (`alone`) or may be started again."""
+    new = layout.new_id()
+    apart = alone and keepers.several and mine.world > 1
+    if chosen.mode == "disabled" or not keepers.include(mine.rank) or not (apart or ranks_.restarts(environ)):
+        return new
+    from chiplog.runtime.ranks import launch_runs
+
+    try:
+        return (
+            launch_runs.shared_id(new, _path(chosen, chosen.project or "default", new).parent, mine.rank, environ)
+            or new
+        )
+    except OSError as error:
+        messages.say(f"the ranks and restarts of this launch may become several runs: {error}; pass init(id=...)")
+        return new
 
 
 def _launch(keepers: ranks_.Keepers, world: int, environ: Mapping[str, str]) -> str:

@@ -37,7 +37,9 @@ SETTINGS = frozenset((
 ))  # fmt: skip
 
 STATISTICS = ("mean", "max", "min", "std")  # across ranks, of every metric: `train/loss/mean`
-_MORE_STATISTICS = ("count", "max_rank", "min_rank")
+_MORE_STATISTICS = ("sum", "count", "max_rank", "min_rank")
+# What the ranks do together: the sum across ranks of what each has measured.
+SUMMED = ("train/tokens_per_sec", "train/samples_per_sec")
 
 _LOSS_GROUPS = frozenset(("loss", "losses"))  # `Loss/train`, `losses/ce`, `loss/policy`
 # Words that may follow it: `train_loss_step` (Lightning), `loss_eval`.

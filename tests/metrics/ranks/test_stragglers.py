@@ -36,7 +36,8 @@ def judge(skew: Stragglers, steps: list[GatheredStep]) -> tuple[Row, list[Findin
 
 def test_the_skew_is_the_excess_of_the_slowest_over_the_median() -> None:
     """(longest − median) / median."""
-    row, findings = judge(Stragglers(), [gathered(1, {0: 1, 1: 1, 2: 1}, step_time_sec={0: 1.0, 1: 1.0, 2: 1.5})])
+    steps = [gathered(n, {0: 1, 1: 1, 2: 1}, step_time_sec={0: 1.0, 1: 1.0, 2: 1.5}) for n in (1, 2)]
+    row, findings = judge(Stragglers(), steps)
     assert (row["ranks/skew"], row["ranks/slowest"], row["ranks/behind_sec"]) == (0.5, 2, 0.5)
     assert findings == []
 
@@ -81,6 +82,14 @@ def test_small_differences_are_noise() -> None:
     tenth = [gathered(n, {0: 1, 1: 1}, step_time_sec={0: 1.0, 1: 1.1}) for n in range(30)]
     short = [gathered(n, {0: 1, 1: 1}, step_time_sec={0: 0.001, 1: 0.005}) for n in range(30)]
     assert judge(Stragglers(steps=5), tenth)[1] == judge(Stragglers(steps=5), short)[1] == []
+
+
+def test_noise_and_the_first_step_name_nobody() -> None:
+    """The slowest rank is named only if its skew means something; ranks start their first step when they are ready."""
+    tenth = [gathered(n, {0: 1, 1: 1}, step_time_sec={0: 1.0, 1: 1.1}) for n in range(3)]
+    first = [gathered(0, {0: 1, 1: 1}, step_time_sec={0: 0.2, 1: 0.4})]
+    for row in (judge(Stragglers(), tenth)[0], judge(Stragglers(), first)[0]):
+        assert row["ranks/skew"] > 0 and "ranks/slowest" not in row
 
 
 def test_the_wait_for_data_tells_apart_who_waits_for_whom() -> None:

@@ -10,6 +10,8 @@ from chiplog.core.protocols import Sink
 from chiplog.core.records import Alert, Attempt, Eval, Event, Finish, Step
 from chiplog.sinks.console import sink as console
 from chiplog.sinks.console.sink import Console
+from chiplog.sinks.console.statistics_wait import PATIENCE, StatisticsWait
+from chiplog.sinks.shared.rows import Row
 
 T = 1763208000_000000000
 MS = 1_000_000
@@ -115,7 +117,34 @@ def test_statistics_across_ranks_are_no_second_line():
     assert run()[-2].startswith(":: step      11 [100.0%]   loss  1.0000 |    100 tok/s |   410 ms")
     assert len(run()) == 13 and run()[-1].startswith("== 12 steps in")
     shown = lines([step(1, {"loss": 1.0}), across(1, T), step(2, {"loss": 1.0})])
-    assert shown[0] == ":: step       1   loss  1.0000 | loss/mean 1.5 | step_time_sec/mean 0.4"
+    assert shown[0] == ":: step       1   loss  1.0000"
+
+
+def test_a_line_waits_for_its_statistics_across_ranks():
+    """Then it has the mean loss, the longest time and the rate of all ranks; later lines without them estimate it."""
+    own = {"loss": 1.0, "train/step_time_sec": 0.2, "train/tokens_per_sec": 5000.0}
+    across = {"loss/mean": 1.5, "loss/std": 0.5, "train/step_time_sec/max": 0.4, "train/tokens_per_sec/sum": 7500.0}
+    for mode, rows in {
+        "async": [step(1, own), step(2, own), Step(0, T, 1, across, across=True), step(3, own)],
+        "sync": [step(1, own | across | {"ranks/skew": 1.0}), step(2, own)],
+    }.items():
+        shown = lines([Event(0, T, "ranks", {"statistics": mode}), *rows])
+        assert shown[0] == ":: step       1   loss  1.0000, mean  1.5000 |   7.5k tok/s |   400 ms"
+        assert shown[1] == ":: step       2   loss  1.0000 |   7.5k tok/s |   200 ms"
+
+
+def test_a_line_does_not_wait_for_long():
+    """After three steps without statistics lines are shown at once, until there are some again."""
+    now = [0.0]
+    wait = StatisticsWait(lambda: now[0])
+    wait.expect("async")
+    rows = [Row(number, T, {"loss": 1.0}) for number in range(9)]
+    assert [wait.add(row) for row in rows[:3]] == [[], [], []]
+    now[0] += PATIENCE
+    assert [one.row.step for one in wait.ready()] == [0, 1, 2] and not wait.active
+    assert [one.row.step for one in wait.add(rows[3])] == [3]
+    assert not wait.join(2, {}) and wait.active and wait.add(rows[4]) == []
+    assert wait.join(4, {"loss/mean": 1.0}) and [one.row.step for one in wait.ready()] == [4]
 
 
 def test_the_end_of_a_step_is_no_second_line():

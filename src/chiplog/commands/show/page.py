@@ -23,6 +23,7 @@ from chiplog.store.contents.contents import Bounds, Contents
 from chiplog.store.journal.cursors import Health, SinkStatus, backends, cursors
 from chiplog.store.reader import Stored
 from chiplog.store.runs.state import AttemptState, live_streams, two_writers
+from chiplog.views.metric_families import families
 from chiplog.views.report import goodput
 from chiplog.views.table import Cell, pairs, table
 
@@ -140,9 +141,13 @@ class Page:
         try:
             from chiplog.views.charts.text_plot import sparkline
 
-            names = sorted(self._stored.names(), key=lambda name: (not is_loss(name), name))
+            shown = families(self._stored.names())
         except (MissingPackage, ImportError):
             return "  showing series needs numpy and pyarrow: pip install 'chiplog[read]'"
+        statistics = {one.name: one.statistics for one in shown}
+        if self._most == sys.maxsize:
+            statistics |= {name: {} for one in shown for name in one.statistics.values()}
+        names = sorted(statistics, key=lambda name: (not is_loss(name), name))
         room = SPARK if self._screen.width >= 100 else SPARK // 2
         rows = [
             [
@@ -152,13 +157,21 @@ class Page:
                 "" if one.max is None else display.number(one.max),
                 display.count(one.points),
                 str(one.nan or ""),
+                self._across(statistics[one.series.name]),
                 sparkline(one.series.values, room, ascii=self._screen.ascii),
             ]
             for one in summaries(self._stored, names[: self._most])
         ]
-        head = ["name", "last", "min", "max", "points", "nan", ""]
-        text = self._table(head, rows, right=("last", "min", "max", "points", "nan"))
+        head = ["name", "last", "min", "max", "points", "nan", "mean of ranks", ""]
+        text = self._table(head, rows, right=("last", "min", "max", "points", "nan", "mean of ranks"))
         return text and text + self._more(len(names))
+
+    def _across(self, statistics: Mapping[str, str]) -> str:
+        """The last mean across ranks, or the sum of what they do together."""
+        kind = next((kind for kind in ("sum", "mean") if kind in statistics), None)
+        if kind is None or not len(series := self._stored.series(statistics[kind])):
+            return ""
+        return f"{'sum ' * (kind == 'sum')}{display.number(float(series.values[-1]))}"
 
     def _evals(self) -> str:
         newest = self._contents.evals[-5:]

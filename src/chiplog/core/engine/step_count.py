@@ -20,6 +20,7 @@ class StepCount:
     def __init__(self, recorder: Recorder, tracer: Tracer, first: int = 0) -> None:
         self._recorder, self._tracer = recorder, tracer
         self.explicit = False  # whether a caller has passed a step
+        self.metered_devices: int | None = None  # whose tokens a step counts; None if no step was measured
         self._auto: Iterator[int] | None = count(first)
         self._counted = (first, first)  # the range of the counted steps, once there are explicit ones
 

@@ -59,6 +59,7 @@ class Steps:
         else:
             meter.restore(self._meter.state())
         self._meter = meter
+        self._count.metered_devices = options.get("devices", self._count.metered_devices or 1)
         self._total = options.get("total_steps", self._total)
         if self._total is not None:
             self._run.event("plan", steps=self._total)

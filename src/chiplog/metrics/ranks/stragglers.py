@@ -46,7 +46,7 @@ class Stragglers:
         self._quiet: dict[int, int] = {}
 
     def __call__(self, gathered: GatheredStep) -> tuple[Row, Finding | None]:
-        """The skew of a step, and a finding when the same rank has been slow for long enough."""
+        """The skew of a step with its slowest rank, if one is slow; a finding when it has been slow for long enough."""
         arrivals = {rank: rows[0].time for rank, rows in gathered.rows.items() if rows and rows[0].time}
         if len(arrivals) < 2:
             return {}, None
@@ -73,8 +73,9 @@ class Stragglers:
         row: Row = {
             "ranks/skew": (longest - usual) / usual if usual > 0 else 0.0,
             "ranks/behind_sec": excess[slowest][0],
-            "ranks/slowest": slowest,
         }
+        if excess[slowest][0] > limit and before:  # the first step starts when a rank is ready, not with the others
+            row["ranks/slowest"] = slowest
         return row, self._judge(gathered, slowest, excess[slowest], limit, times, usual)
 
     def _logged(self, kind: str, gathered: GatheredStep) -> dict[int, float]:

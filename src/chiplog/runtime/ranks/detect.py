@@ -73,7 +73,7 @@ def detect(environ: Mapping[str, str]) -> Ranks:
 
 
 def job_id(environ: Mapping[str, str]) -> str | None:
-    """The scheduler's job, which stays the same when it is restarted; None if there is none."""
+    """What the launcher calls its job; a restart has the same, and so may another launch. None if there is none."""
     for name in _JOBS:
         if environ.get(name) and environ[name] != "none":  # torchrun's default
             return environ[name]
@@ -85,6 +85,11 @@ def launch_id(environ: Mapping[str, str]) -> str | None:
     job = job_id(environ)
     starts = (*_STARTS, *_RENDEZVOUS) if "TORCHELASTIC_RESTART_COUNT" in environ else _STARTS
     return job and "-".join((job, *(environ[name] for name in starts if environ.get(name))))
+
+
+def restarts(environ: Mapping[str, str]) -> bool:
+    """Whether the launcher may start the ranks again."""
+    return environ.get("TORCHELASTIC_MAX_RESTARTS", "0") not in ("", "0")
 
 
 def _from_torch(launched: int) -> tuple[int, int] | None:

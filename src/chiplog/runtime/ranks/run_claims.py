@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from chiplog.core.engine.attachments import make_place
 from chiplog.runtime.ranks import detect
+from chiplog.runtime.ranks.first_text import FirstText
 from chiplog.store.runs import liveness
 
 SLACK = 5.0  # s by which the clocks of two hosts may differ
@@ -135,41 +135,14 @@ class FileClaims:
     """Claims in a file. A file that is older than this process belongs to another launch."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._since = _started() - SLACK
+        self._file = FirstText(path, started(os.getpid()) - SLACK, OLD)
 
     def keeper(self) -> int | None:
-        try:
-            rank, written = self._path.read_text().split()
-            return int(rank) if float(written) >= self._since else None
-        except (OSError, ValueError):
-            return None
+        keeper = self._file.read()
+        return None if keeper is None else int(keeper)
 
     def claim(self, rank: int) -> int:
-        if (keeper := self.keeper()) is not None:
-            return keeper
-        make_place(self._path.parent)
-        self._delete_old()
-        mine = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        mine.write_text(f"{rank} {time.time()}")
-        try:
-            self._path.unlink(missing_ok=True)
-            os.link(mine, self._path)  # fails if another rank was faster
-        except FileExistsError:
-            keeper = self.keeper()
-            return rank if keeper is None else keeper
-        finally:
-            mine.unlink(missing_ok=True)
-        return rank
-
-    def _delete_old(self) -> None:
-        """Delete the files of launches that are long over."""
-        for path in self._path.parent.glob(".keeper-*"):
-            try:
-                if time.time() - path.stat().st_mtime > OLD:
-                    path.unlink()
-            except OSError:
-                continue
+        return int(self._file.offer(str(rank)))
 
 
 def _digest(key: str, environ: Mapping[str, str]) -> str:
@@ -184,9 +157,9 @@ def _digest(key: str, environ: Mapping[str, str]) -> str:
     return hashlib.sha256(f"{shared} {key}".encode()).hexdigest()[:16]
 
 
-def _started() -> float:
-    """When this process started, in seconds since 1970."""
-    ticks = liveness.born(os.getpid())
+def started(pid: int) -> float:
+    """When a process of this host started, in seconds since 1970; if unknown, when this module was imported."""
+    ticks = liveness.born(pid)
     if not ticks or not hasattr(time, "CLOCK_BOOTTIME"):
         return _IMPORTED
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")

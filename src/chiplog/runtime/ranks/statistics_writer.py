@@ -11,6 +11,7 @@ from chiplog.core.engine.components import Components
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Eval, Event, Record, Row
 from chiplog.core.values.line_pieces import pieces
+from chiplog.metrics.catalog import SUMMED
 from chiplog.metrics.ranks.moe_routers import pool
 from chiplog.metrics.ranks.statistics import Values, across
 from chiplog.metrics.ranks.step_gather import GatheredStep, Topic
@@ -81,7 +82,17 @@ class StatisticsWriter:
         result = across(rows, self._options.extras, world=world)
         if self._main and (result.bad or self._not_finite):
             self._alert_not_finite(result.bad, gathered, "eval/" if topic is Topic.EVAL else "")
+        self._add_sums(result.row, len(gathered.rows), world)
         return result.row
+
+    def _add_sums(self, row: Row, count: int, world: int) -> None:
+        """The rates of all ranks together, unless each rank measures those of all devices already."""
+        devices = None if self.run is None else self.run.parts.count.metered_devices
+        if devices is None or devices >= world:
+            return
+        for name in SUMMED:
+            if (mean := row.get(f"{name}/mean")) is not None:
+                row[f"{name}/sum"] = mean * row.get(f"{name}/count", count)
 
     def _write_step(self, gathered: GatheredStep, world: int) -> None:
         """The statistics of a step, and the rank that delayed the others."""

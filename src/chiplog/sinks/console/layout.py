@@ -2,7 +2,7 @@
 
 A column shows the first of its names that the row has. Names that start with `@` are facts that the console computes:
 `@step`, `@share` (percent), `@trend` (-1 falling, 1 rising), `@spike`, `@step_time_sec`, `@tokens_per_sec`, `@eta` (s),
-`@hidden` (steps not shown), `@phase` (from an event `phase`), and `@gap` of an eval.
+`@hidden` (steps not shown), `@phase` (from an event `phase`), `@loss_mean` (of all ranks), and `@gap` of an eval.
 """
 
 from __future__ import annotations
@@ -199,6 +199,7 @@ DEFAULT = Layout(
         LayoutColumn("step", ("@step",), "{}", 7, before=":: "),
         LayoutColumn("", ("@share",), "[{:5.1f}%]", before=" ", style="2", rank=2),
         LayoutColumn("loss", LOSS, number, 7, before=" {} ", mark=TREND, style="1"),
+        LayoutColumn("mean", ("@loss_mean",), number, 7, before=", ", rank=7),
         LayoutColumn("norm", GRADIENT_NORM, number, 7, before=" |{}", mark=SPIKE, rank=3),
         LayoutColumn("lr", LEARNING_RATE, "{:.1e}", 7, rank=6),
         LayoutColumn("", SPEED, amount, 6, unit=" tok/s", rank=1),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import inf, isfinite
 
 from chiplog.core.records import Plain
+from chiplog.metrics.catalog import TOKENS_PER_SEC
 from chiplog.sinks.console.layout import Cell, Cells, Layout
 from chiplog.sinks.shared.rows import Row
 
@@ -35,6 +36,7 @@ class Progress:
         self._budget: tuple[float, int] | None = None  # tokens to train on, and since when
         self._spent = 0.0
         self._phase = ""
+        self._over_own = 1.0  # the tokens per second of all ranks, as a multiple of this rank's
         self.configure(config)
 
     def configure(self, config: Mapping[str, Plain]) -> None:
@@ -58,9 +60,10 @@ class Progress:
         """Start another attempt: the time between attempts does not count."""
         self._marks.clear()
         self._last = self._highest = None
+        self._over_own = 1.0
 
-    def step(self, row: Row) -> dict[str, Cell]:
-        """The facts about a new row of training."""
+    def step(self, row: Row, statistics: Mapping[str, Plain] | None = None) -> dict[str, Cell]:
+        """The facts about a new row of training, with its statistics across ranks if they are there."""
         step, metrics, layout = row.step, row.metrics, self._layout
         facts: dict[str, Cell] = {}
         if step is not None:
@@ -79,6 +82,7 @@ class Progress:
             self._count_tokens(row, facts)
         if self._phase:
             facts["@phase"] = self._phase
+        self._add_statistics(metrics, statistics or {}, facts)
         self.newest = facts
         return facts
 
@@ -118,6 +122,22 @@ class Progress:
         if tokens is not None and took is not None and took > 0:
             facts["@tokens_per_sec"] = tokens / took
         return took
+
+    def _add_statistics(self, metrics: Cells, statistics: Mapping[str, Plain], facts: dict[str, Cell]) -> None:
+        """A step takes as long as on its slowest rank; the rate is that of all ranks, estimated if it is too late."""
+        for name in self._layout.step_time:
+            if name in metrics and (longest := statistics.get(f"{name}/max")) is not None:
+                facts[name] = longest
+        for name in TOKENS_PER_SEC:
+            if own := _pick(metrics, (name,)):
+                if (total := statistics.get(f"{name}/sum")) is not None:
+                    self._over_own = total / own
+                if self._over_own != 1.0:
+                    facts[name] = own * self._over_own
+        for name in self._layout.loss:
+            if name in metrics and statistics.get(f"{name}/std"):  # otherwise all ranks have the same
+                facts["@loss_mean"] = statistics[f"{name}/mean"]
+                break
 
     def _progress(self, step: int | float, took: float | None, facts: dict[str, Cell]) -> None:
         assert self.total is not None and self._last is not None

@@ -11,10 +11,12 @@ from chiplog.core.display import LEVELS, cut, paint, time_left
 from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Attempt, Eval, Event, Finish, Plain, Step
 from chiplog.core.values.text import Aside, words
+from chiplog.metrics.catalog import is_statistic
 from chiplog.sinks.console import layout as layouts
 from chiplog.sinks.console.layout import Cell, ConsoleLine, Layout, LayoutColumn
 from chiplog.sinks.console.progress import Progress
-from chiplog.sinks.shared.rows import Row, Rows
+from chiplog.sinks.console.statistics_wait import PATIENCE, StatisticsWait, WaitingRow
+from chiplog.sinks.shared.rows import Metrics, Row, Rows
 
 RATE = 20.0  # step lines per second
 SECOND = 1_000_000_000  # ns
@@ -57,6 +59,7 @@ class Console:
         self._place = place
         self._status = Progress(layout, config or {})
         self._rows = Rows(joined=not layout.only)
+        self._wait = StatisticsWait()
         self._layout, self._timing = layout, layout.timing
         self._step_line = ConsoleLine(layout.steps, layout)
         self._eval_line = ConsoleLine(layout.evals, layout)
@@ -70,20 +73,27 @@ class Console:
         self._bar = ""
         self._closed = False
 
+    @property
+    def chiplog_idle(self) -> float | None:
+        """Seconds without a record after which an empty batch shows what waits; None for the usual."""
+        return PATIENCE if self._wait.active else None
+
     def write(self, batch: Sequence[AnyRecord]) -> None:
         lines: list[str] = []
         width = self._width()
         for record in batch:
             if isinstance(record, Step):
-                if record.across and not self._rows.holds(record.step):
-                    continue  # statistics across ranks join the line of their step, unless it is too late
-                for row in self._rows.feed(record):
-                    self._step(row, lines, width)
+                if record.across:
+                    self._join(record, lines, width)
+                else:
+                    for row in self._rows.feed(record):
+                        self._steps(self._wait.add(row), lines, width)
             else:
                 self._other(record, lines, width)
         if batch:
             self._now = batch[-1].time
             self._started = self._started or batch[0].time
+            self._steps(self._wait.ready(), lines, width)
         else:
             self._catch_up(lines, width)
         self._print(lines, self._progress(width))
@@ -114,6 +124,8 @@ class Console:
         elif isinstance(record, Event):
             if record.name == "plan":
                 self._status.plan(record.data, record.time)
+            elif record.name == "ranks" and not self._layout.only:
+                self._wait.expect(record.data.get("statistics"))
             elif record.name == "phase":
                 self._status.enter(record.data)
             elif record.name == "config":
@@ -130,9 +142,21 @@ class Console:
         elif isinstance(record, Finish):
             self._end = f"{record.state}: {record.reason}" if record.reason else record.state
 
-    def _step(self, row: Row, lines: list[str], width: int) -> None:
+    def _join(self, record: Step, lines: list[str], width: int) -> None:
+        """Statistics across ranks join the line of their step, unless it is too late."""
+        if not self._wait.join(record.step, record.metrics) and self._wait.active and self._rows.holds(record.step):
+            for row in self._rows.drain():  # all ranks have logged the step, so nothing more is to come
+                self._steps(self._wait.add(row), lines, width)
+
+    def _steps(self, ready: Sequence[WaitingRow], lines: list[str], width: int) -> None:
+        for one in ready:
+            self._step(one.row, lines, width, one.statistics)
+
+    def _step(self, row: Row, lines: list[str], width: int, statistics: Mapping[str, Plain] | None = None) -> None:
+        if self._wait.inline:
+            statistics, row = row.metrics, row._replace(metrics=_without_statistics(row.metrics))
         more = self._status.newest.get("@step") == row.step
-        facts = self._status.step(row)
+        facts = self._status.step(row, statistics)
         if more and self._timing.issuperset(row.metrics):
             return  # the timing of a step that was already shown or counted
         if self._layout.only and not (self._layout.steps and any(name in row.metrics for name in self._layout.loss)):
@@ -162,7 +186,8 @@ class Console:
 
     def _drain(self, lines: list[str], width: int) -> None:
         for row in self._rows.drain():
-            self._step(row, lines, width)
+            self._steps(self._wait.add(row), lines, width)
+        self._steps(self._wait.drain(), lines, width)
 
     def _catch_up(self, lines: list[str], width: int) -> None:
         """Show the newest step, even if it was left out before."""
@@ -226,3 +251,12 @@ class Console:
             return self._fixed_width
         terminal = self._stream if self._terminal else None
         return display.terminal_size(terminal, self._environ, (WIDTH, 1))[0]
+
+
+def _without_statistics(metrics: Metrics) -> Metrics:
+    """The metrics of a row without the statistics of any of them across ranks."""
+    return {
+        name: value
+        for name, value in metrics.items()
+        if not is_statistic(name) or (name.rpartition("/")[0] not in metrics and not name.startswith("ranks/"))
+    }

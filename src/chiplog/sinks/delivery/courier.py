@@ -196,7 +196,7 @@ class Courier:
             batch += self._tail.read()
         self._reading = False
         now = self._clock.now()
-        if batch or (self._received and (retries.closing or now - self._received > IDLE)):
+        if batch or (self._received and (retries.closing or now - self._received > self._idle())):
             self._deliver(batch)
             if self._calls.stopped and len(self._calls):
                 return 0.0
@@ -212,6 +212,11 @@ class Courier:
         if self._clock.now() - self._saved_at > SAVE:
             self._save()
         return 0.0 if retries.closing or self._tail.more else POLL
+
+    def _idle(self) -> float:
+        """Seconds without a record after which the sink gets an empty batch."""
+        seconds = getattr(self.sink, "chiplog_idle", None)  # a sink of the user may have any other name
+        return seconds if isinstance(seconds, float) else IDLE
 
     def _deliver(self, batch: Sequence[AnyRecord]) -> None:
         """Write a batch; one that a service rejects is halved until only the rejected record is left out."""

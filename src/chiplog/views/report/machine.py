@@ -91,7 +91,7 @@ def _waits(stored: Stored) -> Iterator[Block]:
     if not len(ranks) or not np.isfinite(behind).any():
         return
     often = int(np.argmax(counts))
-    share, wait = counts[often] / counts.sum(), display.duration(float(np.nanmedian(behind)))
+    share, wait = counts[often] / len(behind), display.duration(float(np.nanmedian(behind)))
     yield Words(
         f"Rank {ranks[often]:.0f} was the slowest most often, at {share:.0%} of the steps. In the median step, "
         f"the slowest rank was {wait} behind the median rank."
