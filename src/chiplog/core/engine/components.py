@@ -73,6 +73,7 @@ class Components:
             identity, recorder, tracer=self.tracer, files=self.files, tasks=self.tasks, background=background
         )
         self.read_back = ReadBack(recorder, self.tracer, self.tasks, read)
+        self.shutdown.before.append(self.read_back.repeat_summary)
         if not recorder.keeps or recorder.held:
             self.tracer.on = False
 

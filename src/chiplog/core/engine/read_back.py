@@ -54,6 +54,11 @@ class ReadBack:
         self._by_hand.update(convert.plain(changed))
         record_changes(self._recorder, "summary", changed)
 
+    def repeat_summary(self) -> None:
+        """Record the values set by hand once more, at the end, where lists of runs look for them."""
+        if self._by_hand:
+            record_changes(self._recorder, "summary", self._by_hand)
+
 
 def record_changes(recorder: Recorder, name: str, changed: Mapping[str, object]) -> None:
     """Record values that were set in the config or the summary."""
