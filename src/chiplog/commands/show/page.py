@@ -177,7 +177,7 @@ class Page:
             [
                 one.name,
                 "" if one.step is None else display.count(one.step),
-                display.count(one.count),
+                display.count(one.total),
                 "" if one.mean is None else display.number(one.mean),
                 "" if one.min is None else display.number(one.min),
                 "" if one.max is None else display.number(one.max),

@@ -11,14 +11,14 @@ from chiplog.store.journal.lines import number
 
 
 class Distribution(NamedTuple):
-    """A histogram, how many values it counts, their mean, and the range of the bins that have any."""
+    """A histogram, the total of its counts, their mean, and the range of the bins that have any."""
 
     name: str
     step: Number | None
     logged: int  # how often, up to this one
     edges: list[float]
     counts: list[Number]
-    count: Number
+    total: Number
     mean: float | None
     min: float | None
     max: float | None

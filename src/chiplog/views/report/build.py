@@ -224,7 +224,7 @@ def _histograms(contents: Contents) -> Iterator[Block]:
         at = "" if one.step is None else f" at step {_number(one.step)}"
         if one.mean is None:
             continue
-        values = f"{_number(one.count)} values, mean {_number(one.mean)}, {_number(one.min)} to {_number(one.max)}"
+        values = f"{_number(one.total)} values, mean {_number(one.mean)}, {_number(one.min)} to {_number(one.max)}"
         yield Picture(f"{name}{at}: {values}", svg.bars(one.edges, one.counts), bar_line(one.counts, 64))
 
 

@@ -71,7 +71,7 @@ function histograms(all) {
         bar.style.height = `${count / most * 100}%`;
         return bar;
       }));
-    return [one.name, count(one.step), count(one.count), number(one.mean), number(one.min), number(one.max), picture];
+    return [one.name, count(one.step), count(one.total), number(one.mean), number(one.min), number(one.max), picture];
   }), { right: [1, 2, 3, 4, 5], label: "histograms" });
 }
 
