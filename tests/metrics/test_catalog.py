@@ -94,8 +94,3 @@ def test_what_counts_tokens() -> None:
     assert catalog.progress_name("tokens", ["tokens", "train/tokens_seen"]) == "train/tokens_seen"
     assert catalog.progress_name("tokens", ["loss", "train/tokens"]) == "train/tokens"
     assert catalog.progress_name("epoch", ["loss"]) is None and catalog.progress_name("loss", ["loss"]) is None
-
-
-def test_the_loss_of_an_actor_need_not_fall() -> None:
-    """Stable-Baselines3 names it so for SAC and TD3; it is still a loss, and watched."""
-    assert catalog.is_watched("train/actor_loss") and not catalog.should_fall("train/actor_loss")

@@ -46,7 +46,7 @@ _AFTER_LOSS = frozenset(("step", "epoch", "train", "training", "val", "valid", "
 _BESIDE_LOSSES = frozenset(("scale", "weight", "coef", "ratio", "clipfrac", "frac", "fraction", "variance", "norm"))
 _NOT_LOSSES = frozenset(("entropy", "policy_entropy", "approx_kl", "old_approx_kl"))
 # The losses of a policy swing around zero by design, and need not fall.
-_OF_POLICY = frozenset(("policy", "actor", "pg", "surrogate", "ent", "alpha"))
+_OF_POLICY = frozenset(("policy", "pg", "surrogate", "ent", "alpha"))
 
 # The main loss of a run with several: the first of these, then any other.
 MAIN_LOSSES = ("train/loss", "loss", "train_loss", "Loss/train", "loss/train", "eval/loss")
