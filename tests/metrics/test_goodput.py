@@ -39,11 +39,11 @@ def test_steps_that_were_done_again_are_lost() -> None:
     assert seconds(first, second) == {"step": 30, "lost": 10, "down": 60}
 
 
-def test_a_slow_first_step_compiled() -> None:
-    """Its excess over the usual step."""
+def test_a_slow_first_step_is_a_warmup() -> None:
+    """Its excess over the usual step; whether it compiled is unknown."""
     slow = life(0, 30, 0, 11)
     slow = slow._replace(ends=np.concatenate([[20.0], 20 + np.arange(1, 11)]), lengths=np.array([20.0, *[1.0] * 10]))
-    assert seconds(slow) == {"step": 11, "compile": 19}
+    assert seconds(slow) == {"step": 11, "warmup": 19}
 
 
 def test_spans_within_and_between_steps_are_spent_once() -> None:

@@ -73,3 +73,17 @@ def test_an_unknown_option_of_a_service_fails_in_init(tmp_path: Path, name: str,
     assert option in registry.service_options(name)
     with pytest.raises(BadSetting, match=f"the '{name}' sink has no option 'rebo'; it has: .*{option}"):
         chiplog.init("test", sinks={name: {"rebo": "x"}}, dir=tmp_path)
+
+
+def test_a_service_keeps_the_console() -> None:
+    """Unless it is told not to; other sinks replace it."""
+    for names, kept in (
+        (("wandb",), ["console", "wandb"]),
+        (("wandb", "console"), ["wandb", "console"]),
+        (("csv", "mlflow"), ["console", "csv", "mlflow"]),
+        (("wandb", "-console"), ["wandb"]),
+        (("-console",), []),
+        (("csv",), ["csv"]),
+        (("none",), ["none"]),
+    ):
+        assert list(registry.with_console({name: {} for name in names})) == kept

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from chiplog.assembly.run_choice import make
 from chiplog.assembly.wiring import open_run, stored_run
 from chiplog.core import messages, records, run, settings
@@ -183,6 +185,11 @@ def _prepare(
     folder = arguments.get("dir")
     folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
     chosen = settings.load({**arguments, "sinks": named, "probes": sampled, "dir": folder}, environ, Path.cwd())
+    if chosen.sinks.keys() != {"console"}:
+        from chiplog.sinks import registry
+
+        front_end = not succeed and sinks is not None  # it has chosen all of them
+        chosen = msgspec.structs.replace(chosen, sinks=registry.with_console(chosen.sinks, add=not front_end))
     plain = _plain_config(config, chosen)
     start = partial(make, chosen, plain, objects, environ, succeed=succeed, elsewhere=elsewhere)
     return partial(start, stages=stages, rules=rules, probes=own)

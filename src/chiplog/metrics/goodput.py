@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 # In display order. Kinds with a record or span of their own are measured; the rest follows from them.
-KINDS = ("step", "data", "lost", "compile", "eval", "checkpoint", "init", "idle", "down")
-SLOW_START = 3.0  # times the usual step: the first step included compilation
+KINDS = ("step", "data", "lost", "warmup", "compile", "eval", "checkpoint", "init", "idle", "down")
+SLOW_START = 3.0  # times the usual step: the first step also prepared the others
 
 
 class AttemptTime(NamedTuple):
@@ -31,7 +31,8 @@ class Ledger(NamedTuple):
     """Seconds by kind, which sum to `wall`, the time from the first start to the last end.
 
     `step` is useful time, `lost` the time of steps that a newer attempt repeated, `data` the wait for the loader,
-    `init` the time before the first step, `down` the time between attempts, and `idle` the rest.
+    `warmup` what a slow first step took beyond a usual one, `init` the time before the first step, `down` the time
+    between attempts, and `idle` the rest.
     """
 
     seconds: dict[str, float]
@@ -72,7 +73,7 @@ def _spend(attempt: AttemptTime) -> dict[str, float]:
     work = lengths - waits
     if len(work):
         if not spent["compile"] and len(work) > 3 and work[0] > SLOW_START * (usual := float(np.median(work[1:]))):
-            spent["compile"] = float(work[0]) - usual
+            spent["warmup"] = float(work[0]) - usual
             work = np.concatenate([[usual], work[1:]])
         spent["step"] = float(work[attempt.counted].sum())
         spent["lost"] = float((work + waits)[~attempt.counted].sum())

@@ -64,6 +64,7 @@ SERVICES: dict[str, Service] = {
 QUIET = {variable: value for service in SERVICES.values() for variable, value in service.quiet.items()}
 BUILT_IN = (*LOCAL, *SERVICES)
 NONE = "none"
+NO_CONSOLE = "-console"
 GROUP, SERVICE_GROUP = "chiplog.sinks", "chiplog.services"  # entry points of other packages
 
 _registered: dict[str, Callable[..., object]] = {}
@@ -88,6 +89,15 @@ def is_service(name: str) -> bool:
     if name in _foreign(GROUP):
         return False
     raise _unknown(name)
+
+
+def with_console(sinks: Mapping[str, Options], *, add: bool = True) -> dict[str, Options]:
+    """These sinks, and the console beside a service, unless `-console` is among them."""
+    kept = {name: options for name, options in sinks.items() if name != NO_CONSOLE}
+    services = any(name in SERVICES or (name not in LOCAL and name in _foreign(SERVICE_GROUP)) for name in kept)
+    if add and services and "console" not in kept and NO_CONSOLE not in sinks and NONE not in sinks:
+        return {"console": {}, **kept}
+    return kept
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -113,3 +114,19 @@ def test_hostile_text_does_nothing(cli: Cli) -> None:
         os.utime(run.dir)
     out = cli("show")[1]
     assert "\x1b" not in out and "\u202e" not in out
+
+
+def test_what_the_run_set_and_its_histograms_are_shown(cli: Cli, tmp_path: Path) -> None:
+    """On the page and as JSON: values of the summary, and the newest histogram of each name as numbers and bars."""
+    with chiplog.init("p", id="r", dir=tmp_path, sinks="none") as run:
+        run.summary["best_acc"] = 0.9
+        for step in range(2):
+            run.log({"weights": chiplog.Histogram(counts=[1, 2, 3 + step], edges=[0, 1, 2, 3])}, step=step)
+    out = cli("show", str(run.dir))[1]
+    assert "summary\n  best_acc  0.9\n" in out
+    assert [line.split() for line in out.splitlines() if "weights" in line] == [
+        ["weights", "1", "7", "1.929", "0", "3", "▃▅█"]
+    ]
+    data = json.loads(cli("show", str(run.dir), "--json")[1])
+    assert data["summary"] == {"best_acc": 0.9}
+    assert data["histograms"]["weights"]["counts"] == [1, 2, 4] and data["histograms"]["weights"]["logged"] == 2

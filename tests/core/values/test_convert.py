@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 
 def sort(metrics: dict[Any, Any]) -> convert.SplitRow:
-    return convert.split(metrics, lambda value: False)
+    return convert.split(metrics, convert.Kinds(lambda _: False))
 
 
 @pytest.mark.parametrize(

@@ -46,3 +46,12 @@ def test_the_gap_of_an_eval_is_to_the_training_since_the_last_one() -> None:
         progress.step(Row(step, 0, {"loss": loss}))
     assert progress.eval({"loss": 2.5}) == {"@gap": 0.5}
     assert progress.eval({"loss": 2.5}) == {}
+
+
+def test_steps_between_rows_count() -> None:
+    """A loop that logs every fifth step has done all of them; one that continues elsewhere has not done those before."""
+    for steps, count in (((0, 5, 10), 11), ((5, 10, 15), 15), ((1, 2, 3), 3), ((1000, 1005), 6), ((7,), 1)):
+        progress = Progress(DEFAULT, {})
+        for step in steps:
+            progress.step(Row(step, 0, {}))
+        assert progress.steps == count

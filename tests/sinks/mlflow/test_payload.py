@@ -16,14 +16,14 @@ from chiplog.sinks.shared.project_name import project
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of MLflow's own imports
     from chiplog.sinks.mlflow.login import located, variables
-    from chiplog.sinks.mlflow.payload import Payload, pack, params_and_tags, safe
+    from chiplog.sinks.mlflow.payload import Payload, Prefixes, pack, params_and_tags, safe
     from chiplog.sinks.mlflow.sink import EXPERIMENT, files_at_end
 
 SECOND = 1_000_000_000
 
 
 def packed(*records: Any, counter: int = 0, reduced: bool = False) -> Payload:
-    return pack(records, "chiplog.", counter, reduced)
+    return pack(records, Prefixes("chiplog."), counter, reduced)
 
 
 def points(payload: Payload) -> list[tuple[str, float, int]]:
@@ -126,16 +126,16 @@ def test_other_names_are_changed_and_stay_apart() -> None:
 def test_params_keep_their_first_value_and_tags_have_a_later_one() -> None:
     """MLflow's params never change; a value that comes back is a tag again, since that is what counts now."""
     payload = packed(Event(1, 0, "config", {"lr": 1, "model": {"d": 64}}), Event(2, 0, "config", {"lr": 2}))
-    assert params_and_tags(payload.params, {}, {}) == ({"config.lr": "1", "config.model.d": "64"}, {"config.lr": "2"})
+    assert params_and_tags(payload.params, {}, {}) == ({"lr": "1", "model.d": "64"}, {"lr": "2"})
     again = packed(Event(3, 0, "config", {"lr": 1, "model": {"d": 64}})).params
-    assert params_and_tags(again, {"config.lr": "1", "config.model.d": "64"}, {}) == ({}, {})
-    assert params_and_tags(again, {"config.lr": "1"}, {"config.lr": "2"}) == (
-        {"config.model.d": "64"},
-        {"config.lr": "1"},
+    assert params_and_tags(again, {"lr": "1", "model.d": "64"}, {}) == ({}, {})
+    assert params_and_tags(again, {"lr": "1"}, {"lr": "2"}) == (
+        {"model.d": "64"},
+        {"lr": "1"},
     )
-    long = {"config.text": ["x" * 7000]}
+    long = {"text": ["x" * 7000]}
     new, changed = params_and_tags(long, {}, {})
-    assert (len(new["config.text"]), changed) == (6000, {})
+    assert (len(new["text"]), changed) == (6000, {})
     assert params_and_tags(long, new, {}) == ({}, {})
 
 

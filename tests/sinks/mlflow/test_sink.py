@@ -147,9 +147,9 @@ def test_a_server_has_everything_of_a_stream(server: Server, tmp_path: Path) -> 
     assert run.tags["chiplog.attempt"] == "2"
     assert run.tags["chiplog.alert"] == "warn: spike"
     assert run.tags["summary.best"] == "0.5"
-    assert run.params["config.model.layers"] == "2"
-    assert (run.params["config.lr"], run.tags["config.lr"]) == ("0.0003", "0.0001")
-    assert run.params["config.long"] == "x" * 6000
+    assert run.params["model.layers"] == "2"
+    assert (run.params["lr"], run.tags["lr"]) == ("0.0003", "0.0001")
+    assert run.params["long"] == "x" * 6000
     assert (run.params["chiplog.host"], run.tags["chiplog.host"]) == ("node1", "node2")
     assert run.params["chiplog.world_size"] == "4"
     assert run.params["chiplog.git.branch"] == "main"
@@ -359,7 +359,7 @@ def test_a_killed_offline_run_is_synced_to_a_server_that_never_saw_it(
         rows = run.rows("loss")
         assert len(rows) > victim.acked
         assert rows == expected(0, len(rows))
-        assert (run.info["status"], run.params["config.lr"]) == ("KILLED", "1")
+        assert (run.info["status"], run.params["lr"]) == ("KILLED", "1")
 
 
 def test_a_server_that_is_killed_and_started_again_has_every_point_once(fragile: Server, tmp_path: Path) -> None:

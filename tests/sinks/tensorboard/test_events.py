@@ -8,7 +8,7 @@ import pytest
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
-from chiplog.core.values.media import png
+from chiplog.core.values.pictures import png
 from chiplog.sinks.tensorboard import events as tfevents
 
 

@@ -35,7 +35,8 @@ import chiplog
 from pathlib import Path
 
 def init(**more):
-    return chiplog.init("tiny-lm", id="run", dir="runs", **{"sinks": {"wandb": {"settings": %r}}, **more})
+    sinks = {**more.pop("sinks", {"wandb": {"settings": %r}}), "-console": {}}
+    return chiplog.init("tiny-lm", id="run", dir="runs", sinks=sinks, **more)
 
 def end(run, timeout=100):
     done = run.finish(timeout=timeout)

@@ -192,6 +192,27 @@ def test_the_reserve_makes_room_for_the_last_record(tmp_path: Path, monkeypatch:
     assert seqs(tmp_path) == [3, 0, 1, 2] and not reserve.exists()
 
 
+def test_records_lost_on_a_full_disk_are_lost_for_that_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That the last ones fit where the reserve was does not mean that the disk has space again."""
+    journal = make(tmp_path)
+    disk = Disk(monkeypatch)
+    disk.fail = errno.ENOSPC
+    for seq in range(3000):
+        journal.append(step(seq))
+    real_unlink = Path.unlink
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        disk.fail = 0
+        real_unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    journal.close(records.Finish(3000, 3000, "finished"))
+    assert journal.dropped > 0 and journal.trouble == "No space left on device"
+    assert "can be written again" not in capsys.readouterr().err
+
+
 def test_a_deleted_segment_is_written_again_with_all_it_held(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

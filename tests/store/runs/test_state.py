@@ -87,3 +87,18 @@ def test_a_pruned_run_has_the_same_end(tmp_path: Path, pruned: bool) -> None:
     assert state.state_of(run.dir) == "finished" and state.highest_step(run.dir, 0) == 3
     values = state.last_values(run.dir)
     assert (values["loss"], values["ok"], values["step"]) == (0.5, True, 3)
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_values_set_by_hand_are_among_the_last_values(tmp_path: Path, pruned: bool) -> None:
+    """However early they were set; they override the last value of a series."""
+    with chiplog.init("p", dir=tmp_path, sinks="none", compact=False) as run:
+        run.summary["best"] = {"acc": 0.9}
+        run.summary["loss"] = 0.5
+        for step in range(1000):
+            run.log({"loss": 1.0 + step}, step=step)
+    if pruned:
+        for segment in layout.segments(run.dir):
+            assert compact(run.dir, segment) and prune(run.dir, segment)
+    values = state.last_values(run.dir)
+    assert values["best/acc"] == 0.9 and values["loss"] == 0.5 and values["step"] == 999

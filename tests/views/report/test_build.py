@@ -12,7 +12,7 @@ import pytest
 import chiplog
 from chiplog.core import records
 from chiplog.views.report.build import Ends, report
-from chiplog.views.report.document import Document, Grid, Section
+from chiplog.views.report.document import Document, Grid, Pairs, Section
 from chiplog.views.report.html import to_html
 from chiplog.views.report.markdown import to_markdown
 from chiplog.views.report.text import to_text
@@ -208,3 +208,15 @@ def test_a_constant_has_no_deviation() -> None:
             run.log({"a": 0.1}, step=step)
     (grid,) = section(report(chiplog.read(run.dir)), "Metric Overview").blocks
     assert dict(zip(grid.head, grid.rows[0], strict=True))["std"] == "0"
+
+
+def test_the_summary_and_the_histograms_are_in_it() -> None:
+    """A histogram is drawn, and told in numbers."""
+    with chiplog.init(project="p", sinks="none") as run:
+        run.summary["best_acc"] = 0.9
+        run.log({"weights": chiplog.Histogram(counts=[1, 2, 5], edges=[0, 1, 2, 3])}, step=4)
+    document = report(chiplog.read(run.dir))
+    assert section(document, "Summary").shown == [Pairs([("best_acc", "0.9")])]
+    (picture,) = section(document, "Histograms").shown
+    assert picture.title == "weights at step 4: 8 values, mean 2, 0 to 3"  # type: ignore[union-attr]
+    assert to_html(document).count("<rect") == 3 and "▂▄█" in to_text(document, width=80)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import chiplog
+from chiplog.store.contents.contents import Contents
+from chiplog.store.runs.catalog import Catalog
 from chiplog.store.spans.span import Span
 from chiplog.views.web import queries
 from tests.store.spans.building import spans_of
@@ -53,3 +58,16 @@ def test_a_timeline_is_one_step_of_the_last_attempt(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(queries, "BARS", 2)
     assert queries.timeline(spans, 3, 0)["left"] == 1 and len(queries.timeline(spans, 3, 0)["spans"]) == 2
     assert queries.timeline(spans, 99, 0)["spans"] == []
+
+
+def test_a_page_has_what_the_run_set_and_its_histograms(tmp_path: Path) -> None:
+    """The list of runs has the values too, as columns."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.summary["best_acc"] = 0.9
+        run.log({"loss": 1.0, "weights": chiplog.Histogram([1.0, 2.0, 3.0], bins=2)})
+    catalog = Catalog(tmp_path)
+    catalog.refresh()
+    (entry,) = catalog.entries()
+    about = queries.about(chiplog.read(run.dir), entry, Contents(run.dir))
+    assert about["summary"] == {"best_acc": 0.9} and entry.values["best_acc"] == 0.9
+    assert [(one["name"], one["counts"]) for one in about["histograms"]] == [("weights", [1, 2])]

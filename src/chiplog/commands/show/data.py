@@ -18,7 +18,7 @@ from chiplog.store.runs.state import AttemptState, live_streams, two_writers
 def as_data(stored: Stored) -> dict[str, object]:
     """Everything about a run, by the names of the page's sections."""
     now = time.time_ns()
-    contents = Contents(stored.path, "eval", "alert", "file", "event", bounds=Bounds(events=0)).refresh()
+    contents = Contents(stored.path, "eval", "alert", "histogram", "file", "event", bounds=Bounds(events=0)).refresh()
     attempts = stored.attempts
     return {
         "project": stored.project,
@@ -29,11 +29,13 @@ def as_data(stored: Stored) -> dict[str, object]:
         "tags": stored.tags,
         "path": str(stored.path.absolute()),
         "config": contents.config,
+        "summary": contents.summary,
         "environment": contents.environment,
         "summary": contents.summary,
         "attempts": [_attempt(contents, one, now) for one in attempts],
         "two_writers": [[one.attempt, other.attempt] for one, other in two_writers(attempts, now)],
         "series": _series(stored),
+        "histograms": {name: one._asdict() for name, one in contents.histograms.items()},
         "evals": [{"step": record.step, **record.metrics} for record in contents.evals],
         "goodput": _goodput(stored),
         "alerts": [records.fields(record) for record in contents.alerts],

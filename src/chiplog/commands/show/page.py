@@ -23,12 +23,14 @@ from chiplog.store.contents.contents import Bounds, Contents
 from chiplog.store.journal.cursors import Health, SinkStatus, backends, cursors
 from chiplog.store.reader import Stored
 from chiplog.store.runs.state import AttemptState, live_streams, two_writers
+from chiplog.views.charts.text_bars import bar_line
 from chiplog.views.metric_families import families
 from chiplog.views.report import goodput
 from chiplog.views.table import Cell, pairs, table
 
 MOST = 30  # rows per section
 SPARK = 24  # columns
+KINDS = ("eval", "alert", "histogram", "file", "event")  # of records that are shown
 
 
 def page(stored: Stored, screen: Screen, *, every: bool = False) -> str:
@@ -42,16 +44,18 @@ class Page:
     def __init__(self, stored: Stored, screen: Screen, most: int) -> None:
         self._stored, self._screen, self._most = stored, screen, most
         self._now = time.time_ns()
-        self._contents = Contents(stored.path, "eval", "alert", "file", "event", bounds=Bounds(events=0)).refresh()
+        self._contents = Contents(stored.path, *KINDS, bounds=Bounds(events=0)).refresh()
         self._attempts = stored.attempts
 
     def text(self) -> str:
         """The head, the warnings, and every section that has something to show."""
         sections = {
             "config": self._config(),
+            "summary": self._summary(),
             "attempts": self._attempts_table(),
             "goodput": self._goodput(),
             "series": self._series(),
+            "histograms": self._histograms(),
             "evals": self._evals(),
             "alerts": self._alerts(),
             "sinks": self._sinks(),
@@ -103,6 +107,11 @@ class Page:
     def _config(self) -> str:
         settings = [(name, _setting(value)) for name, value in flatten(self._contents.config)]
         return self._pairs(settings[: self._most]) + self._more(len(settings))
+
+    def _summary(self) -> str:
+        """The values that the run has set; the last values of series are in their table."""
+        values = [(name, _value(value)) for name, value in flatten(self._contents.summary)]
+        return self._pairs(values[: self._most]) + self._more(len(values))
 
     def _attempts_table(self) -> str:
         several = len({attempt.rank for attempt in self._attempts}) > 1
@@ -172,6 +181,25 @@ class Page:
         if kind is None or not len(series := self._stored.series(statistics[kind])):
             return ""
         return f"{'sum ' * (kind == 'sum')}{display.number(float(series.values[-1]))}"
+
+    def _histograms(self) -> str:
+        """The newest histogram of each name."""
+        room = SPARK if self._screen.width >= 100 else SPARK // 2
+        histograms = [one for _, one in sorted(self._contents.histograms.items())]
+        rows = [
+            [
+                one.name,
+                "" if one.step is None else display.count(one.step),
+                display.count(one.total),
+                "" if one.mean is None else display.number(one.mean),
+                "" if one.min is None else display.number(one.min),
+                "" if one.max is None else display.number(one.max),
+                bar_line(one.counts, room, ascii=self._screen.ascii),
+            ]
+            for one in histograms[: self._most]
+        ]
+        head = ["name", "step", "count", "mean", "min", "max", ""]
+        return self._table(head, rows, right=head[1:-1]) + self._more(len(histograms))
 
     def _evals(self) -> str:
         newest = self._contents.evals[-5:]
@@ -265,6 +293,10 @@ def _sizes(path: Path) -> str:
 
 def _setting(value: object) -> str:
     return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
+
+
+def _value(value: object) -> str:
+    return display.number(value) if isinstance(value, float) else _setting(value)
 
 
 def _delivery(sink: SinkStatus) -> str:

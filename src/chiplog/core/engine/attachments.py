@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import IO
@@ -15,7 +16,8 @@ from chiplog.core.engine.recorder import Recorder
 from chiplog.core.identity import Identity
 from chiplog.core.records import Number, Plain
 from chiplog.core.values import convert
-from chiplog.core.values.media import SUFFIXES, Image
+from chiplog.core.values.media import Image
+from chiplog.core.values.pictures import SUFFIXES, Picture
 from chiplog.core.values.redact import redact_text
 from chiplog.core.values.text import cut
 
@@ -32,20 +34,9 @@ class Attachments:
 
     def image(self, name: str, image: Image, step: Number) -> None:
         """Write a logged image under its name; later images of that name have their step in the file name."""
-
-        def keep() -> None:
-            for path in self._free("files/media", file_name(name, SUFFIXES[image.media]), step):
-                try:
-                    with _create(self._run / path) as file:
-                        file.write(image.data)
-                    break
-                except FileExistsError:
-                    continue  # another process took the path
-            self._record(
-                path, len(image.data), name=name, media=image.media, caption=redact_text(cut(image.caption)), step=step
-            )
-
-        self._add(name, keep)
+        caption = redact_text(cut(image.caption))
+        for picture in image.pictures:
+            self._add(name, partial(self._keep_picture, name, picture, caption, step))
 
     def copy(self, source: Path, name: str | None, media: str, step: Number) -> None:
         """Copy a file or folder under a name, by default its own; an earlier copy of that name stays."""
@@ -138,6 +129,16 @@ class Attachments:
                 path = f"{folder}/{path.removeprefix(folder + '/').replace('/', '-')}"
             if not (self._run / path).exists():
                 yield path
+
+    def _keep_picture(self, name: str, picture: Picture, caption: str, step: Number) -> None:
+        for path in self._free("files/media", file_name(name, SUFFIXES[picture.media]), step):
+            try:
+                with _create(self._run / path) as file:
+                    file.write(picture.data)
+                break
+            except FileExistsError:
+                continue  # another process took the path
+        self._record(path, len(picture.data), name=name, media=picture.media, caption=caption, step=step)
 
     def _record(self, path: str, size: int, **fields: Plain) -> None:
         self._recorder.write(records.File, path=path, size=size, **fields)

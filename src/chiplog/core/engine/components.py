@@ -75,6 +75,7 @@ class Components:
         )
         self.changes = Changes(recorder, wake)
         self.read_back = ReadBack(recorder, self.tracer, self.tasks, self.changes, read)
+        self.shutdown.before.append(self.read_back.repeat_summary)
         if not recorder.keeps or recorder.held:
             self.tracer.on = False
 

@@ -11,6 +11,7 @@ from chiplog.core.engine.recorder import Recorder
 from chiplog.core.protocols import DeviceValues
 from chiplog.core.records import Number, Row
 from chiplog.core.values import convert
+from chiplog.core.values.foreign_media import Several, recognize
 from chiplog.core.values.media import Image, Media
 from chiplog.core.values.redact import redact_text
 from chiplog.core.values.text import cut, words
@@ -31,40 +32,50 @@ class Splitter:
         self._run, self._recorder, self._events, self._files = run, recorder, events, files
         self._waiting, self._wake = waiting, wake
         self.listeners: list[Callable[[str, Media, Number], object]] = []  # called with media
-        self._on_device = waiting.holds if waiting is not None else _never
+        self._kinds = convert.Kinds(waiting.holds if waiting is not None else _never, recognize)
 
     def split(self, metrics: Mapping[str, object], step: Number) -> Row:
         """The numbers of a row; the rest is recorded separately."""
-        split = convert.split(metrics, self._on_device)
+        split = convert.split(metrics, self._kinds)
         if split.later and self._waiting is not None:
             self._waiting.add(step, split.later)
             if self._wake is not None:
                 self._wake()
         for name, media in split.media.items():
             try:
-                self._write_media(name, media, step)
+                problem = self._write_media(name, media, step)
             except Exception as error:
-                why = words(error)
-                messages.once(f"media {self._run} {name}", f"{name!r} cannot be kept ({why}); the rest of the row is")
-                self._recorder.write(records.Text, name=name, text=f"<{type(media).__name__}: {why}>", step=step)
+                problem = words(error)
+            if problem:
+                self._report_problem(name, media, problem, step)
         for name, value in split.texts.items():
             text = redact_text(value)
+            fix = "; chiplog.Image or chiplog.Histogram keeps it whole" if " shape (" in text else ""
             messages.once(
                 f"no number {self._run} {name}",
-                f"{name!r} is not a number ({cut(text, 60)!r}); stored as text",
+                f"{name!r} is not a number ({cut(text, 60)!r}); stored as text{fix}",
             )
             self._recorder.write(records.Text, name=name, text=text, step=step)
         return split.row
 
     def preview(self, metrics: Mapping[str, object]) -> tuple[Row, dict[str, object]]:
         """The numbers that can be read at once, and the rest; nothing is recorded yet."""
-        split = convert.split(metrics, self._on_device)
+        split = convert.split(metrics, self._kinds)
         return split.row, {**split.later, **split.media, **split.texts}
 
-    def _write_media(self, name: str, media: Media, step: Number) -> None:
+    def _report_problem(self, name: str, media: Media, problem: str, step: Number) -> None:
+        messages.once(f"media {self._run} {name}", f"{name!r} cannot be kept ({problem}); the rest of the row is")
+        self._recorder.write(records.Text, name=name, text=f"<{type(media).__name__}: {problem}>", step=step)
+
+    def _write_media(self, name: str, media: Media, step: Number) -> str:
+        """Record media; returns why they cannot be kept, or nothing."""
+        if media.problem:
+            return media.problem
         if isinstance(media, Image):
             self._files.image(name, media, step)
-            return
+            return ""
+        if isinstance(media, Several):
+            return next(filter(None, [self._write_media(name, item, step) for item in media.items]), "")
         for kind, fields in media.records(name):
             if kind is records.Event:
                 self._events.write(fields["name"], fields["data"], step)
@@ -72,6 +83,7 @@ class Splitter:
                 self._recorder.write(kind, step=step, **fields)
         for call in self.listeners:
             call(name, media, step)
+        return ""
 
 
 def _never(_: object) -> bool:

@@ -35,10 +35,17 @@ class SplitRow(msgspec.Struct, frozen=True):
     texts: dict[str, str]
 
 
-def split(metrics: Mapping[Any, object], on_device: Callable[[object], bool]) -> SplitRow:
+class Kinds(msgspec.Struct, frozen=True):
+    """Tells what a value is."""
+
+    on_device: Callable[[object], bool]
+    media: Callable[[object], Media | None] = lambda _: None  # of other libraries
+
+
+def split(metrics: Mapping[Any, object], kinds: Kinds) -> SplitRow:
     """Split a row of any values; never raises, whatever their methods do."""
     row = SplitRow({}, {}, {}, {})
-    _split(row, "", metrics, on_device, (id(metrics),), [MOST])
+    _split(row, "", metrics, kinds, (id(metrics),), [MOST])
     return row
 
 
@@ -145,7 +152,7 @@ def _split(
     split: SplitRow,
     prefix: str,
     metrics: Mapping[Any, object],
-    on_device: Callable[[object], bool],
+    kinds: Kinds,
     inside: tuple[int, ...],
     left: list[int],
 ) -> None:
@@ -162,13 +169,15 @@ def _split(
                         f"{full} and similar values are left out: too many nested mappings, or one inside itself"
                     )
                 else:
-                    _split(split, full + "/", value, on_device, (*inside, id(value)), left)
-            elif on_device(value):
+                    _split(split, full + "/", value, kinds, (*inside, id(value)), left)
+            elif kinds.on_device(value):
                 split.later[full] = value
             elif isinstance(value, Media):
                 split.media[full] = value
             elif (plain_number := number(value)) is not None:
                 split.row[full] = plain_number
+            elif (media := kinds.media(value)) is not None:
+                split.media[full] = media
             else:
                 split.texts[full] = text(value)
         except Exception as error:

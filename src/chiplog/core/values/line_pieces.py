@@ -41,9 +41,20 @@ def batches(table: object) -> Iterator[list[Plain]]:
         yield batch
 
 
+def is_frame(value: object) -> bool:
+    """Whether a value is a data frame: of pandas, polars or pyarrow."""
+    kind = type(value)
+    return (hasattr(kind, "columns") and (hasattr(kind, "to_dicts") or hasattr(kind, "iterrows"))) or (
+        hasattr(kind, "to_pylist") and hasattr(kind, "column_names")
+    )
+
+
 def _rows(table: Any) -> Iterable[object]:
     if isinstance(table, Mapping):
         return [table]
+    if hasattr(table, "to_pylist") and hasattr(table, "column_names"):  # pyarrow
+        listed: Iterable[object] = table.to_pylist()
+        return listed
     if hasattr(table, "to_dicts"):  # polars
         rows: Iterable[object] = table.to_dicts()
         return rows

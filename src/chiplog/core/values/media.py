@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from chiplog.core import records
+from chiplog.core.values import pictures
 from chiplog.core.values.redact import redact_text
-from chiplog.core.values.text import cut
+from chiplog.core.values.text import cut, words
 
 
 class Media:
-    """A value in a row that is not a number; becomes a record of its own kind."""
+    """A value in a row that is not a number; becomes a record of its own kind.
+
+    It is made in the training loop, so a constructor never raises: `log` reports its `problem`.
+    """
 
     __slots__ = ()
     kind: type[records.Record]
+    problem: str = ""  # why it cannot be kept
 
     def fields(self) -> dict[str, records.Plain]:
         """The fields of that record, except its name and step."""
@@ -43,7 +47,7 @@ class Text(Media):
 class Histogram(Media):
     """A distribution, binned immediately: from values, or from `counts` and `edges` (one more edge than counts)."""
 
-    __slots__ = ("counts", "edges")
+    __slots__ = ("counts", "edges", "problem")
     kind = records.Histogram
 
     def __init__(
@@ -54,12 +58,16 @@ class Histogram(Media):
         counts: Sequence[float] | None = None,
         edges: Sequence[float] | None = None,
     ) -> None:
-        if counts is not None and edges is not None:
-            self.counts, self.edges = list(counts), [float(edge) for edge in edges]
-            if len(self.edges) != len(self.counts) + 1:
-                raise ValueError(f"a histogram of {len(self.counts)} counts has {len(self.counts) + 1} edges")
-        else:
-            self.counts, self.edges = _fast_bin(values, bins) or _bin(_flat(values), bins)
+        self.counts: list[float] = []
+        self.edges: list[float] = []
+        self.problem = ""
+        try:
+            if counts is not None and edges is not None:
+                self.counts, self.edges = _paired(counts, edges)
+            else:
+                self.counts, self.edges = _fast_bin(values, bins) or _bin(_flat(values), bins)
+        except Exception as error:
+            self.problem = words(error)
 
     def fields(self) -> dict[str, records.Plain]:
         return {"edges": self.edges, "counts": self.counts}
@@ -68,84 +76,57 @@ class Histogram(Media):
 class Matrix(Media):
     """Numbers in rows and columns: `run.log({"moe/load": Matrix(counts)})`, rows first."""
 
-    __slots__ = ("values",)
+    __slots__ = ("problem", "values")
     kind = records.Matrix
 
     def __init__(self, values: Any) -> None:
-        rows = values.tolist() if hasattr(values, "tolist") else [_listed(row) for row in values]
-        if not (isinstance(rows, list) and all(isinstance(row, list) for row in rows)):
-            raise ValueError(f"a matrix has two dimensions, rows of numbers; this is {values!r:.60}")
-        self.values: list[list[float]] = rows
+        self.values: list[list[float]] = []
+        self.problem = ""
+        try:
+            self.values = _rows(values)
+        except Exception as error:
+            self.problem = words(error)
 
     def fields(self) -> dict[str, records.Plain]:
         return {"values": self.values}
 
 
 class Image(Media):
-    """An image: a path, encoded bytes, any object with `save(file, format)`, or an array of 8-bit (or 0..1) pixels."""
+    """An image: a path, encoded bytes, a Pillow image, a figure of matplotlib or Plotly, pixels, or a list of those.
 
-    __slots__ = ("caption", "data", "media")
+    Pixels are floats in 0..1 or 0..255, or 8-bit integers, with the channels last or first; a batch becomes a grid.
+    """
+
+    __slots__ = ("caption", "pictures", "problem")
     kind = records.File
 
-    def __init__(self, data: Any, caption: str = "") -> None:
-        self.caption = caption
-        self.data, self.media = _encode(data)
+    def __init__(self, data: Any, caption: str | None = "") -> None:
+        self.caption = str(caption or "")
+        self.pictures: list[pictures.Picture] = []
+        self.problem = ""
+        try:
+            self.pictures = pictures.encode(data)
+        except Exception as error:
+            self.problem = words(error)
 
 
-SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
-_MAGIC = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
-
-
-def _encode(data: Any) -> tuple[bytes, str]:
-    if isinstance(data, (str, Path)):
-        data = Path(data).read_bytes()
-    if isinstance(data, (bytes, bytearray)):
-        for magic, media in _MAGIC.items():
-            if data.startswith(magic):
-                return bytes(data), media
-        raise ValueError("image bytes are PNG, JPEG, GIF or WebP")
-    if hasattr(data, "save"):
-        import io
-
-        buffer = io.BytesIO()
-        data.save(buffer, format="PNG")
-        return buffer.getvalue(), "image/png"
-    return png(data), "image/png"
-
-
-def png(pixels: Any) -> bytes:
-    """An array of shape (height, width), (height, width, 1), (…, 3) or (…, 4) as PNG."""
-    shape = tuple(int(length) for length in pixels.shape)
-    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (1, 3, 4)):
-        raise ValueError(f"an image has the shape (height, width) or (height, width, 1, 3 or 4), not {shape}")
-    channels = shape[2] if len(shape) == 3 else 1
-    data = _bytes(pixels)
-    width = shape[1] * channels
-    lines = b"".join(b"\0" + data[at : at + width] for at in range(0, len(data), width))
-    import struct  # with zlib, a millisecond at import, and few runs have images
-    import zlib
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", shape[1], shape[0], 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
-
-
-def _bytes(pixels: Any) -> bytes:
-    """Pixels as bytes: floats range from 0 to 1, integers from 0 to 255."""
-    floats = "float" in str(pixels.dtype)
-    pixels = pixels.detach().cpu().float().numpy() if hasattr(pixels, "detach") else pixels  # torch
-    if hasattr(pixels, "astype"):
-        scaled = (pixels * 255.0).round() if floats else pixels
-        data: bytes = scaled.clip(0, 255).astype("uint8").tobytes()
-        return data
-    scale = 255.0 if floats else 1.0
-    return bytes(min(255, max(0, round(value * scale))) for value in _flat(pixels))
+def _rows(values: Any) -> list[list[float]]:
+    rows = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(rows, Iterable) and not isinstance(rows, (str, bytes)):
+        rows = [_listed(row) for row in rows]
+        if all(isinstance(row, list) for row in rows):
+            return rows
+    raise ValueError(f"a matrix has two dimensions, rows of numbers; this is {values!r:.60}")
 
 
 def _listed(row: Any) -> Any:
     return list(row) if isinstance(row, Iterable) else row
+
+
+def _paired(counts: Sequence[float], edges: Sequence[float]) -> tuple[list[float], list[float]]:
+    if len(edges) != len(counts) + 1:
+        raise ValueError(f"a histogram of {len(counts)} counts has {len(counts) + 1} edges, not {len(edges)}")
+    return list(counts), [float(edge) for edge in edges]
 
 
 def _flat(values: Any) -> list[float]:

@@ -28,6 +28,7 @@ class Progress:
         self._planned = False
         self._from_zero = False
         self._highest: int | float | None = None
+        self._first: int | float | None = None  # the step of the newest row, if there was none before it
         self._last: tuple[int | float | None, int] | None = None
         self._losses: deque[float] = deque(maxlen=layout.recent)
         self._norms: deque[float] = deque(maxlen=PAST)
@@ -99,8 +100,13 @@ class Progress:
         """Count the steps up to this one, including those without a row; a row of an older step does not count."""
         highest = self._highest
         if step is None or highest is None or not step <= highest:  # NaN too
-            whole = isinstance(step, int) and isinstance(highest, int)
-            self.steps += step - highest if whole else 1  # type: ignore[operator, assignment]
+            if isinstance(step, int) and isinstance(highest, int):
+                self.steps += step - highest
+                if self._first == highest and 1 < highest <= step - highest:
+                    self.steps += highest - 1  # the first row of a loop that logs every n-th step is its n-th
+            else:
+                self.steps += 1
+            self._first = step if highest is None and self.steps == 1 else None
             self._highest = step
         self._from_zero = self._from_zero or step == 0
 

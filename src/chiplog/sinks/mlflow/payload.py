@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 from mlflow.entities import Metric
@@ -37,14 +38,22 @@ class Payload(msgspec.Struct):
     ended: int | None = None
 
 
-def pack(batch: Sequence[AnyRecord], prefix: str, counter: int, reduced: bool = False) -> Payload:
+class Prefixes(NamedTuple):
+    """What the names of params start with."""
+
+    facts: str  # that describe the run
+    config: str = ""
+
+
+def pack(batch: Sequence[AnyRecord], prefixes: Prefixes, counter: int, reduced: bool = False) -> Payload:
     """The payload of a batch; it depends on nothing but the records and what earlier ones have left."""
     payload = Payload(counter, reduced)
+    prefix = prefixes.facts
     for record in batch:
         if numbers := outward(record):
             _points(payload, record, numbers)
         if isinstance(record, Event) and record.name in ("config", "environment"):
-            _facts(payload, "config." if record.name == "config" else prefix, record.data)
+            _facts(payload, prefixes.config if record.name == "config" else prefix, record.data)
         elif isinstance(record, Event) and record.name == "summary":
             payload.tags |= dict(flat("summary.", record.data))
         elif isinstance(record, Event) and record.name == "ranks":

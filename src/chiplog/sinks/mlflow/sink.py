@@ -25,7 +25,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Plain, Table
 from chiplog.sinks.mlflow import login
 from chiplog.sinks.mlflow.machine_monitor import MachineMonitor, training_here
-from chiplog.sinks.mlflow.payload import KEPT, Payload, clean_tags, folder_of, pack, params_and_tags, safe
+from chiplog.sinks.mlflow.payload import KEPT, Payload, Prefixes, clean_tags, folder_of, pack, params_and_tags, safe
 from chiplog.sinks.shared import project_name
 from chiplog.sinks.shared.lease import wait_for_files
 from chiplog.sinks.shared.rows import read_journal, tabulate
@@ -44,13 +44,15 @@ def open_sink(
     experiment: str | None = None,
     uri: str | None = None,
     prefix: str = "chiplog.",
+    config_prefix: str = "",
     artifacts: bool = True,
     system: bool = True,
 ) -> Mlflow:
     variables = login.variables(identity, environ)
     client = login.connect(identity, environ, variables, uri)
     name = experiment or project_name.project(identity, variables, EXPERIMENT)
-    return Mlflow(identity, client, name, prefix=prefix, artifacts=artifacts, system=system)
+    prefixes = Prefixes(prefix, config_prefix)
+    return Mlflow(identity, client, name, prefixes=prefixes, artifacts=artifacts, system=system)
 
 
 class Mlflow:
@@ -59,12 +61,19 @@ class Mlflow:
     commits = True
 
     def __init__(
-        self, identity: Identity, client: MlflowClient, experiment: str, *, prefix: str, artifacts: bool, system: bool
+        self,
+        identity: Identity,
+        client: MlflowClient,
+        experiment: str,
+        *,
+        prefixes: Prefixes,
+        artifacts: bool,
+        system: bool,
     ) -> None:
         self.client = client
         self.run_id: str | None = None
         self._identity, self._experiment = identity, experiment
-        self._prefix, self._artifacts, self._system = prefix, artifacts, system
+        self._prefixes, self._artifacts, self._system = prefixes, artifacts, system
         self._counter = 0  # the step of the next row that has none
         self._reduced = False  # there are statistics across ranks
         self._tables: set[str] = set()
@@ -85,7 +94,7 @@ class Mlflow:
     def write(self, batch: Sequence[AnyRecord]) -> None:
         if not batch:
             return
-        payload = pack(batch, self._prefix, self._counter, self._reduced)
+        payload = pack(batch, self._prefixes, self._counter, self._reduced)
         run = self._run or self._open(batch[0].time)
         self._send(run.info.run_id, payload)
         self._counter, self._reduced = payload.counter, payload.reduced
@@ -166,7 +175,7 @@ class Mlflow:
         identity = self._identity
         tags = {RUN_ID: identity.id, PROJECT: identity.project, "mlflow.source.name": identity.script or "chiplog"}
         if identity.tags:
-            tags[f"{self._prefix}tags"] = ",".join(identity.tags)
+            tags[f"{self._prefixes.facts}tags"] = ",".join(identity.tags)
         self.client.create_run(self._experiment_id(), time // 1_000_000, clean_tags(tags), identity.name or None)
         return self._ours()
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number, Plain
+from chiplog.store.contents.distribution import Distribution, distribution
 from chiplog.store.contents.segment import SegmentContents, segments
 from chiplog.store.contents.stream import Range, Stream
 from chiplog.store.journal.lines import Damage, Scanner, number
@@ -23,7 +24,7 @@ from chiplog.store.layout import Segment
 from chiplog.store.printed_lines import Printed
 from chiplog.store.runs import manifest
 
-LOGGED = ("event", "eval", "alert", "table", "text", "matrix", "file")  # everything except printed lines
+LOGGED = ("event", "eval", "alert", "table", "text", "matrix", "histogram", "file")  # everything except printed lines
 NOTES = ("env_info", "timings")  # events that describe the run as a whole; they have no curve
 
 
@@ -81,6 +82,7 @@ class Contents:
         self.texts: dict[str, deque[Sample]] = {}
         self.sample_counts: dict[str, int] = {}  # of tables and texts
         self.matrices: dict[str, list[MatrixFrame]] = {}
+        self.histograms: dict[str, Distribution] = {}  # the newest of each name
         self.files: dict[str, records.File] = {}
         self.console = Printed(bounds.lines)
         self.streams: dict[str, Stream] = {}
@@ -167,6 +169,8 @@ class Contents:
             self._add_sample(self.texts, record, {"text": record.text})
         elif isinstance(record, records.Matrix):
             self._add_matrix(record)
+        elif isinstance(record, records.Histogram):
+            self._add_histogram(record)
         elif isinstance(record, records.File):
             self.files[record.path] = record
         elif isinstance(record, records.Console):
@@ -192,6 +196,12 @@ class Contents:
             samples[record.name] = deque(maxlen=self._bounds.rows)
         samples[record.name].append(Sample(record.step, record.time, cells))
         self.sample_counts[record.name] = self.sample_counts.get(record.name, 0) + 1
+
+    def _add_histogram(self, histogram: records.Histogram) -> None:
+        before = self.histograms.get(histogram.name)
+        newest = distribution(histogram, logged=before.logged + 1 if before else 1)
+        if newest is not None:
+            self.histograms[histogram.name] = newest
 
     def _add_matrix(self, matrix: records.Matrix) -> None:
         try:

@@ -52,6 +52,7 @@ class Journal:
         self._writing = 0.0  # when the background thread started to write; 0 if it is not writing
         self._last_write = 0.0  # when a write last completed while records waited
         self._failing: str | None = None
+        self._refusal: str | None = None  # what kept the disk from taking everything at the end
         self._reported = False
         self._closed = False
 
@@ -92,8 +93,8 @@ class Journal:
 
     @property
     def trouble(self) -> str | None:
-        """Why the disk currently refuses records, if it does."""
-        return self._failing
+        """Why the disk refuses records, or did when some had to be dropped at the end."""
+        return self._failing or self._refusal
 
     @property
     def mine(self) -> bool:
@@ -133,7 +134,9 @@ class Journal:
             layout.reserve(self.run, self.segment.rank).unlink(missing_ok=True)
         except OSError:
             pass
+        before = self.dropped
         self._backlog.drop_all_but(RESERVE_BYTES // 2)
+        self._refusal = self._failing if self.dropped > before else None
         if last is not None:
             if self.dropped and isinstance(last, records.Finish):
                 last = msgspec.structs.replace(last, missing=self.dropped)
@@ -196,7 +199,7 @@ class Journal:
                 self._last_write = time.monotonic()
                 fast = time.monotonic_ns() - before < SLOW or not waited_for_disk(self._file.fd, before)
                 self._hand_back(fast)
-            if self._reported:
+            if self._reported and not self._refusal:  # otherwise only the reserve could be written
                 lost = f"; {self.dropped:,} records did not fit in memory and are lost" if self.dropped else ""
                 messages.say(f"{self._file.path} can be written again{lost}")
             self._failing, self._reported = None, False

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number
+from chiplog.core.values.flatten import flatten
 from chiplog.store import layout
 from chiplog.store.contents.segment import SegmentContents
 from chiplog.store.journal import lines
@@ -110,15 +111,26 @@ def _last_values(segment: SegmentContents, enough: Callable[[LastValues], object
         if segment.part is not None:
             values.update((name, value) for name, _, value in segment.part.last())
             values["step"] = segment.part.about.last_step
+            for event in segment.part.rows("event"):
+                if isinstance(event, records.Event) and event.name == "summary":
+                    values.update(_set_by_hand(event))
         return values
     for ending in lines.endings(segment.path, NEAR, END, 16 * END):  # long printed output may follow the last values
         for record in ending:
             values.update(records.points(record))
             if isinstance(record, (records.Step, records.Eval)):
                 values["step"] = record.step
+            elif isinstance(record, records.Event) and record.name == "summary":
+                values.update(_set_by_hand(record))
         if enough(values):
             break
     return values
+
+
+def _set_by_hand(summary: records.Event) -> dict[str, Number | None]:
+    """The numbers that a run has set in its summary; they override the last values of series."""
+    numbers = ((name, value) for name, value in flatten(summary.data) if isinstance(value, (int, float)))
+    return {name: value for name, value in numbers if name != "step"}
 
 
 def highest_step(run: Path, rank: int) -> int | None:

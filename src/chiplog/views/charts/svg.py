@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from itertools import pairwise
 
 import numpy as np
 
@@ -62,6 +63,26 @@ def heat(values: Floats, rows: str, columns: str) -> str:
     parts.append(_text(LEFT - 6, HEIGHT - BOTTOM, str(values.shape[0] - 1), "end"))
     parts.append(_text(LEFT, HEIGHT - 10, f"{columns} 0 to {values.shape[1] - 1}"))
     parts.append(_text(WIDTH - RIGHT, HEIGHT - 10, f"{display.number(low)} to {display.number(high)}", "end"))
+    return _svg(parts)
+
+
+def bars(edges: Sequence[float], counts: Sequence[float]) -> str:
+    """A histogram: a bar per bin, as wide as its bin, with the edges and the highest count as labels."""
+    most, width = max(counts, default=0.0), edges[-1] - edges[0] if edges else 0.0
+    if not (most > 0 and 0 < width < float("inf")):
+        return ""
+    right, down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    parts = [f'<path d="M{LEFT} {HEIGHT - BOTTOM}H{WIDTH - RIGHT}" stroke="var(--line)"/>']
+    for (low, high), count in zip(pairwise(edges), counts, strict=True):
+        if count > 0:
+            at, tall = LEFT + (low - edges[0]) / width * right, count / most * down
+            parts.append(
+                f'<rect x="{at:.1f}" y="{HEIGHT - BOTTOM - tall:.1f}" width="{(high - low) / width * right:.1f}" '
+                f'height="{tall:.1f}" fill="var(--a)" fill-opacity=".8"/>'
+            )
+    parts.append(_text(LEFT - 5, TOP + 9, display.number(most), "end"))
+    parts.append(_text(LEFT, HEIGHT - 10, display.number(edges[0])))
+    parts.append(_text(WIDTH - RIGHT, HEIGHT - 10, display.number(edges[-1]), "end"))
     return _svg(parts)
 
 

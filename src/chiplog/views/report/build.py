@@ -23,6 +23,7 @@ from chiplog.store.reader import Stored
 from chiplog.views import ansi
 from chiplog.views.charts import svg
 from chiplog.views.charts.curve_data import Curve, curve, deviation, main_series, statistics
+from chiplog.views.charts.text_bars import bar_line
 from chiplog.views.charts.text_plot import line_plot
 from chiplog.views.metric_families import Family
 from chiplog.views.metric_groups import curves_of
@@ -67,8 +68,10 @@ def report(
     name = f"{stored.name} ({stored.id})" if stored.name != stored.id else stored.id
     sections = [
         Section("Run", [_what(stored, contents, environment, measured, ends)]),
+        Section("Summary", [Pairs(list(flat(redact(contents.summary))))]),
         Section("Metric Overview", [_overview(measured, more)]),
         Section("Curves", list(_curves(warm, measured, pictures or {}))),
+        Section("Histograms", list(_histograms(contents))),
         Section("Evaluations", [_evals(contents)]),
         *health(stored, contents, {one.family.name: one.series for one in measured}, [one.family for one in measured]),
         Section("Alerts", [_alerts(contents)]),
@@ -213,6 +216,16 @@ def _curves(stored: Stored, measured: Sequence[Measured], pictures: Mapping[str,
 def _plotted(drawn: Sequence[Curve]) -> str:
     curves = [(one.name, one.x, one.mean) for one in drawn]
     return line_plot(curves, width=90, height=12, log=all(one.log for one in drawn))
+
+
+def _histograms(contents: Contents) -> Iterator[Block]:
+    """The newest histogram of each name."""
+    for name, one in sorted(contents.histograms.items())[:CURVES]:
+        at = "" if one.step is None else f" at step {_number(one.step)}"
+        if one.mean is None:
+            continue
+        values = f"{_number(one.total)} values, mean {_number(one.mean)}, {_number(one.min)} to {_number(one.max)}"
+        yield Picture(f"{name}{at}: {values}", svg.bars(one.edges, one.counts), bar_line(one.counts, 64))
 
 
 def _evals(contents: Contents) -> Grid:

@@ -24,6 +24,7 @@ from chiplog.views.trace.lanes import Lanes
 from chiplog.views.web.listing import row
 
 NAMES = 100_000  # series listed for a page
+HISTOGRAMS = 200  # listed for a page
 PAGE = 50  # samples
 LONGEST = 20_000  # characters of one text
 RANK_STEPS = 500  # columns of a step × rank picture
@@ -43,6 +44,8 @@ def about(stored: Stored, entry: Entry, contents: Contents) -> dict[str, Any]:
             "created": stored.created / 1e6,
             "values": entry.values,
             "config": contents.config,
+            "summary": contents.summary,
+            "histograms": [one._asdict() for one in list(contents.histograms.values())[:HISTOGRAMS]],
             "environment": contents.environment,
             "attempts": [_attempt(one, contents) for one in attempts[:500]],
             "attempt_count": len(attempts),

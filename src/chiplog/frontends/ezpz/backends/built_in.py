@@ -135,7 +135,7 @@ class MLflowBackend(SinkBackend):
     def sink(self) -> dict[str, object]:
         environ = dotenv.known(str(Path.cwd()), os.environ)
         experiment = self.project_name or default_project(environ, EXPERIMENT_VARIABLES)
-        return {"prefix": "ezpz.", "experiment": experiment, **self._sink_options()}
+        return {"prefix": "ezpz.", "config_prefix": "config.", "experiment": experiment, **self._sink_options()}
 
     @property
     def run(self) -> Any:

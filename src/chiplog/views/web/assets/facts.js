@@ -26,6 +26,8 @@ export function overview(about) {
       el("div.figure", null, el("b", null, number(value)), el("span.faint", { title: name }, name)))),
     goodput(about),
     card("Run", pairs(facts)),
+    leaves(about.summary).length > 0 && card("Summary", pairs(leaves(about.summary))),
+    (about.histograms ?? []).length > 0 && card("Histograms", histograms(about.histograms)),
     card(`Config (${leaves(about.config).length})`, pairs(leaves(about.config))),
     card("Attempts", attempts(about)),
     environment.packages && card("Packages", pairs(Object.entries(environment.packages))),
@@ -54,6 +56,23 @@ function bars(rows) {
     bar.style.width = `${value / most * 100}%`;
     return el("div", null, el("span", { title: name }, name), el("span.track", null, bar), el("b", null, words));
   }));
+}
+
+/**
+ * The newest histogram of each name, with a bar per bin.
+ * @param {any[]} all
+ */
+function histograms(all) {
+  return table(["name", "step", "count", "mean", "min", "max", ""], all.map((one) => {
+    const most = Math.max(...one.counts, 1e-12);
+    const picture = el("span.histogram", { title: `${number(one.edges[0])} to ${number(one.edges[one.edges.length - 1])}` },
+      one.counts.map((/** @type {number} */ count) => {
+        const bar = el("i", null);
+        bar.style.height = `${count / most * 100}%`;
+        return bar;
+      }));
+    return [one.name, count(one.step), count(one.total), number(one.mean), number(one.min), number(one.max), picture];
+  }), { right: [1, 2, 3, 4, 5], label: "histograms" });
 }
 
 /** @param {About} about */
