@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from chiplog.core import display, messages
+from chiplog.core import display, messages, progress_bars
 from chiplog.core.display import LEVELS, cut, paint, time_left
 from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Attempt, Eval, Event, Finish, Plain, Step
@@ -197,6 +197,8 @@ class Console:
         """The progress bar, on a terminal and if the total is known."""
         if not self._terminal or self._closed or self._layout.only or not self._status.total or not self._status.steps:
             return ""
+        if self._stream is not None and progress_bars.active(self._stream):
+            return ""  # one bar is enough
         facts = self._status.newest
         share = facts.get("@share")
         if share is None or isinstance(share, str):
@@ -215,9 +217,9 @@ class Console:
         wipe = f"\r{' ' * len(self._bar)}\r" if self._bar else ""
         text = wipe + "".join(line + "\n" for line in lines) + bar
         try:
-            self._stream.write(Aside(text.encode(self._encoding, "backslashreplace").decode(self._encoding)))
-            self._stream.flush()
-        except (OSError, ValueError, LookupError) as error:
+            text = Aside(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
+            progress_bars.write(self._stream, text)
+        except Exception as error:  # the stream, and tqdm or rich beside it, may be any object
             messages.once("console", f"the console cannot be written ({error}); the run continues")
         self._bar = bar
 
