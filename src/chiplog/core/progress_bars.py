@@ -121,7 +121,7 @@ def _rich_console(stream: TextIO) -> Any:
         # While a display is live, rich puts a proxy in the place of both streams.
         if getattr(shown, "rich_proxied_file", None) is stream or (shown is stream and _is_proxy(shown)):
             return getattr(shown, "_FileProxy__console", None)
-    console = getattr(sys.modules["rich"], "_console", None)
+    console: Any = getattr(sys.modules["rich"], "_console", None)
     is_live = bool(getattr(console, "_live_stack", None) or getattr(console, "_live", None))
     return console if is_live and console.is_terminal and _same_place(console.file, stream) else None
 

@@ -349,7 +349,7 @@ class Run:
         return inert, (self.identity,)
 
     def __repr__(self) -> str:
-        return f"<chiplog run {self.project}/{self.id}>"
+        return self._parts.describe()
 
     # -- for the other layers ------------------------------------------------------------------------------------------
 

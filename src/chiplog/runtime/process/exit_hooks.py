@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from types import FrameType
@@ -10,6 +11,7 @@ from types import FrameType
 from chiplog.core import messages
 from chiplog.core.engine import shutdown
 from chiplog.core.run import Run
+from chiplog.runtime.process import notebook
 
 
 def flush_on_signal(made: Run) -> None:
@@ -46,9 +48,17 @@ def flush_on_signal(made: Run) -> None:
 
 def finish_at_exit(made: Run) -> None:
     reference = weakref.ref(made)
+    earlier = id(getattr(sys, "last_value", None))  # an error before this run is none of its own
+    cells = notebook.follow_cells(made)
 
     def end() -> None:
-        if (run := reference()) is not None:
+        if (run := reference()) is None:
+            return
+        if cells is not None:
+            run.finish(state=cells.state, reason=cells.reason)
+        elif id(getattr(sys, "last_value", None)) == earlier:
+            run.finish()
+        else:
             run.at_exit()
 
     made.at_finish(shutdown.at_exit(end))

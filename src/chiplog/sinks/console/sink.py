@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import TextIO
 
 from chiplog.core import display, messages, progress_bars
@@ -69,8 +71,22 @@ class Console:
         self._end = ""
         self._bar = ""
         self._closed = False
+        self._turn = threading.Lock()
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
+        with self._turn:
+            self._write(batch)
+
+    def catch_up(self) -> None:
+        """Show the newest step now, from any thread; at the end of a cell in a notebook."""
+        if not self._closed:
+            self.write(())
+
+    def close(self) -> None:
+        with self._turn:
+            self._close()
+
+    def _write(self, batch: Sequence[AnyRecord]) -> None:
         lines: list[str] = []
         width = self._width()
         for record in batch:
@@ -88,7 +104,7 @@ class Console:
             self._catch_up(lines, width)
         self._print(lines, self._progress(width))
 
-    def close(self) -> None:
+    def _close(self) -> None:
         if self._closed:
             return
         self._closed = True
@@ -218,6 +234,7 @@ class Console:
         text = wipe + "".join(line + "\n" for line in lines) + bar
         try:
             text = Aside(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
+            _enter_cell(self._stream)
             progress_bars.write(self._stream, text)
         except Exception as error:  # the stream, and tqdm or rich beside it, may be any object
             messages.once("console", f"the console cannot be written ({error}); the run continues")
@@ -228,3 +245,10 @@ class Console:
             return self._fixed_width
         terminal = self._stream if self._terminal else None
         return display.terminal_size(terminal, self._environ, (WIDTH, 1))[0]
+
+
+def _enter_cell(stream: TextIO) -> None:
+    """In a notebook, write to the cell that runs now, not to the one that started this thread."""
+    header, newest = getattr(stream, "_parent_header", None), getattr(stream, "_parent_header_global", None)
+    if isinstance(header, ContextVar) and newest:
+        header.set(newest)
