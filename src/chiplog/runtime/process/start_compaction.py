@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from chiplog.core import messages
 from chiplog.core.background import forks, subprocesses
 
 
@@ -44,9 +45,12 @@ class Compactions:
             paths, self._waiting = self._waiting, []
             if not paths:
                 return
-            self._process = subprocesses.start(
-                "chiplog", "compact", "--quiet", *map(str, paths), environ=self._environ, then=self._start
-            )
+            try:
+                self._process = subprocesses.start(
+                    "chiplog", "compact", "--quiet", *map(str, paths), environ=self._environ, then=self._start
+                )
+            except OSError as error:
+                messages.once("compact", f"compaction cannot be started ({error}); `chiplog compact` does it later")
 
 
 _compactions: Compactions | None = None
