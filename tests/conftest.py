@@ -17,9 +17,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(autouse=True)
 def own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Every test begins without CHIPLOG_* variables, in a directory of its own, with nothing said yet."""
+    """Every test begins without CHIPLOG_* variables and compaction, in a directory of its own, with nothing said yet."""
     for name in [name for name in os.environ if name.startswith("CHIPLOG_") and name != "CHIPLOG_FAULTS"]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("CHIPLOG_COMPACT", "false")  # thousands of short runs would each be compacted
     monkeypatch.chdir(tmp_path)
     messages.forget()
     yield

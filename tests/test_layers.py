@@ -30,7 +30,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "clock": set(),
         "identity": {"records"},
         "protocols": {"records"},
-        "messages": {"values"},
+        "progress_bars": {"background"},
+        "messages": {"values", "progress_bars"},
         "values": {"records", "messages"},
         "display": {"values", "messages"},
         "tracing": {"records", "values", "messages", "run"},  # `run`: the current one

@@ -158,8 +158,9 @@ def read(which: str | Path = "latest", *, dir: str | Path | None = None) -> Stor
 def runs(dir: str | Path | None = None, project: str | None = None) -> list[Stored]:
     """All runs under a directory, oldest first."""
     from chiplog.store.runs import find
+    from chiplog.store.runs.run_list import RunList
 
-    return find.runs(runs_dir(dir), project)
+    return RunList(find.runs(runs_dir(dir), project))
 
 
 def runs_dir(dir: str | Path | None = None) -> Path:

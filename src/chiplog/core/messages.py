@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from chiplog.core import progress_bars
 from chiplog.core.values.text import Pattern
 
 _said: set[str] = set()
@@ -14,8 +15,7 @@ def say(text: str) -> None:
     """Print one line; ignore a closed or broken stderr."""
     try:
         if sys.stderr is not None:
-            sys.stderr.write(f"chiplog: {clean(text)}\n")
-            sys.stderr.flush()
+            progress_bars.write(sys.stderr, f"chiplog: {clean(text)}\n")
     except Exception:  # stderr may be any object
         pass
 

@@ -374,7 +374,7 @@ class Run:
         return inert, (self.identity,)
 
     def __repr__(self) -> str:
-        return f"<chiplog run {self.project}/{self.id}>"
+        return self._parts.describe()
 
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
         """Append a record of a kind that has no method of its own, and return it."""

@@ -25,7 +25,7 @@ from chiplog.store.journal.lines import Damage
 from chiplog.store.journal.tail import Tail
 from chiplog.store.printed_lines import PrintedLine
 from chiplog.store.runs import manifest
-from chiplog.store.runs.state import AttemptState, attempts, live_streams, state_of
+from chiplog.store.runs.state import AttemptState, attempts, describe, live_streams, state_of
 
 if TYPE_CHECKING:
     import pandas
@@ -53,7 +53,7 @@ class Stored:
         self._description: Contents | None = None
 
     def __repr__(self) -> str:
-        return f"<stored run {self.project}/{self.id}>"
+        return f"<stored run {describe(self.path)}>"
 
     # -- what it is ------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,6 @@ def as_data(stored: Stored) -> dict[str, object]:
         "config": contents.config,
         "summary": contents.summary,
         "environment": contents.environment,
-        "summary": contents.summary,
         "attempts": [_attempt(contents, one, now) for one in attempts],
         "two_writers": [[one.attempt, other.attempt] for one, other in two_writers(attempts, now)],
         "series": _series(stored),

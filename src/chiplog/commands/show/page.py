@@ -79,8 +79,9 @@ class Page:
             ("command", _command(facts.get("command"))),
             ("in", str(facts.get("cwd", ""))),
             ("host", _host(facts)),
-            ("packages", ", ".join(f"{key} {value}" for key, value in (facts.get("packages") or {}).items())),
-            ("git", _git(facts.get("git") or {})),
+            ("notebook", str(facts.get("notebook", ""))),
+            ("packages", _packages(facts.get("packages") or {}, stored.path)),
+            ("git", _git(facts.get("git") or {}, stored.path)),
             ("tags", ", ".join(stored.tags)),
             ("where", str(stored.path.absolute())),
             ("size", _sizes(stored.path)),
@@ -275,10 +276,24 @@ def _host(facts: Mapping[str, object]) -> str:
     return ", ".join(str(part) for part in (facts.get("host"), cpus, facts.get("platform"), python) if part)
 
 
-def _git(git: Mapping[str, object]) -> str:
+def _packages(loaded: Mapping[str, object], run: Path) -> str:
+    """The versions of what was loaded, and the file with those of all distributions."""
+    words = [f"{name} {version}" for name, version in loaded.items()]
+    return ", ".join([*words, *(f"all in {file}" for file in _newest(run, "packages*.txt"))])
+
+
+def _newest(run: Path, pattern: str) -> list[str]:
+    """The file about the environment that the newest attempt wrote, relative to the run."""
+    files = sorted((run / layout.FILES / "environment").glob(pattern), key=lambda file: file.stat().st_mtime_ns)
+    return [str(file.relative_to(run)) for file in files[-1:]]
+
+
+def _git(git: Mapping[str, object], run: Path) -> str:
     if not git.get("commit"):
         return ""
-    changed = " with changes" if git.get("dirty") else ""
+    changed = (
+        " ".join([" with changes", *(f"in {file}" for file in _newest(run, "git*.diff"))]) if git.get("dirty") else ""
+    )
     words = (git.get("branch"), str(git["commit"])[:12] + changed, git.get("remote"))
     return ", ".join(str(word) for word in words if word)
 

@@ -6,15 +6,22 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
 
 def start(
-    *words: str, environ: Mapping[str, str], stdin: int = subprocess.DEVNULL, log: IO[bytes] | None = None
+    *words: str,
+    environ: Mapping[str, str],
+    stdin: int = subprocess.DEVNULL,
+    log: IO[bytes] | None = None,
+    then: Callable[[], object] = lambda: None,
 ) -> subprocess.Popen[bytes]:
-    """Start `python -m words…` in its own session, so that a Ctrl-C of the training does not reach it."""
+    """Start `python -m words…` in its own session, so that a Ctrl-C of the training does not reach it.
+
+    `then` is called on another thread when it has ended, if this process still runs.
+    """
     output: int | IO[bytes] = subprocess.DEVNULL if log is None else log
     started = subprocess.Popen(
         [sys.executable, "-m", *words],
@@ -26,8 +33,13 @@ def start(
         cwd="/",
         env={**environ, "PYTHONPATH": _absolute(environ.get("PYTHONPATH", ""))},
     )
+
+    def reap() -> None:
+        started.wait()
+        then()
+
     try:
-        threading.Thread(target=started.wait, name="chiplog-child", daemon=True).start()  # reaps it
+        threading.Thread(target=reap, name="chiplog-child", daemon=True).start()
     except RuntimeError:
         pass  # the interpreter is shutting down, and the zombie goes with it
     return started

@@ -87,6 +87,12 @@ class Components:
             self.journal.tracing = (enabled, every)
         self.tracer.set(enabled and self.recorder.keeps and not self.recorder.held, every, concurrent, deadline)
 
+    def describe(self) -> str:
+        """See `Run.__repr__`."""
+        state = "running" if self.recorder.keeps else "not recording"
+        step = f", step {self.count.next - 1:,}" if self.count.next else ""
+        return f"<chiplog run {self.identity.project}/{self.identity.id}: {state}{step}, {self.identity.dir}>"
+
     def health(self, sinks: SinkDelivery) -> dict[str, Plain]:
         """See `Run.health`."""
         journal = NullJournal() if self.journal is None else self.journal

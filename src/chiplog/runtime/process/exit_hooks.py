@@ -12,7 +12,7 @@ from types import FrameType
 from chiplog.core import messages
 from chiplog.core.engine import shutdown
 from chiplog.core.run import Run
-from chiplog.runtime.process import exit_status, notebook_cells
+from chiplog.runtime.process import exit_status, notebook
 
 
 def flush_on_signal(made: Run) -> None:
@@ -50,10 +50,15 @@ def flush_on_signal(made: Run) -> None:
 def finish_at_exit(made: Run) -> None:
     """Finish a run at the interpreter's exit, in the state that the exit is due to."""
     reference = weakref.ref(made)
-    ended_by = _watch_exit(made)
+    cells = notebook.follow_cells(made)
+    ended_by = _watch_exit(made) if cells is None else None
 
     def end() -> None:
-        if (run := reference()) is not None:
+        if (run := reference()) is None:
+            return
+        if cells is not None:
+            run.finish(state=cells.state, reason=cells.reason)
+        elif ended_by is not None:
             run.at_exit(ended_by())
 
     made.at_finish(shutdown.at_exit(end))
@@ -61,14 +66,14 @@ def finish_at_exit(made: Run) -> None:
 
 def _watch_exit(made: Run) -> Callable[[], BaseException | None]:
     """A function that returns the exception with which this process exits, as far as it concerns the run."""
-    shell = notebook_cells.shell()
-    if shell is not None:
-        reference = weakref.ref(made)
-        cells = notebook_cells.Cells(shell, lambda: run.next_step if (run := reference()) is not None else 0)
-        made.at_finish(cells.close)
-        return lambda: cells.error
     exit_status.watch()
     made.at_finish(exit_status.unwatch)
     if hasattr(sys, "ps1"):
         return exit_status.error  # an error at the prompt does not end the process
-    return lambda: exit_status.error() or getattr(sys, "last_value", None)
+    earlier = id(getattr(sys, "last_value", None))  # an error before this run does not concern it
+
+    def uncaught() -> BaseException | None:
+        error = getattr(sys, "last_value", None)
+        return None if id(error) == earlier else error
+
+    return lambda: exit_status.error() or uncaught()

@@ -1,29 +1,68 @@
-"""Starts the compaction of a finished run to Parquet, in a process that nothing waits for."""
+"""Starts the compaction of finished runs to Parquet, in a process that nothing waits for.
+
+One process at a time: runs that end meanwhile, as in a sweep, are compacted together by the next.
+"""
 
 from __future__ import annotations
 
+import atexit
+import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from chiplog.store import layout
+from chiplog.core import messages
+from chiplog.core.background import forks, subprocesses
 
-FROM = 1 << 20  # bytes of journal; less is read as fast without compaction
+
+class Compactions:
+    """The finished runs of this process that wait for compaction, and the process that compacts others."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Path] = []
+        self._environ: Mapping[str, str] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        atexit.register(self._start)
+        forks.watch(self)
+
+    def add(self, path: Path, environ: Mapping[str, str]) -> None:
+        """Compact a run: now, or after those that are being compacted."""
+        with self._lock:
+            self._waiting.append(path)
+            self._environ = dict(environ)
+            if self._process is not None and self._process.poll() is None:
+                return
+        self._start()
+
+    def forked(self) -> None:
+        """In a forked child, the runs are the parent's."""
+        self._lock = threading.Lock()
+        self._waiting = []
+
+    def _start(self) -> None:
+        with self._lock:
+            paths, self._waiting = self._waiting, []
+            if not paths:
+                return
+            try:
+                self._process = subprocesses.start(
+                    "chiplog", "compact", "--quiet", *map(str, paths), environ=self._environ, then=self._start
+                )
+            except OSError as error:
+                messages.once("compact", f"compaction cannot be started ({error}); `chiplog compact` does it later")
+
+
+_compactions: Compactions | None = None
 
 
 def compact_beside(path: Path, environ: Mapping[str, str]) -> None:
-    """Compact a finished run in another process, if there is enough to compact."""
+    """Compact a finished run in another process, if what that needs is installed."""
     from importlib.util import find_spec
 
-    size = sum(_size(path / layout.JOURNAL / segment.filename) for segment in layout.segments(path))
-    if size < FROM or find_spec("pyarrow") is None or find_spec("numpy") is None:
+    global _compactions
+    if find_spec("pyarrow") is None or find_spec("numpy") is None:
         return
-    from chiplog.core.background import subprocesses
-
-    subprocesses.start("chiplog", "compact", "--quiet", str(path), environ=environ)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+    if _compactions is None:
+        _compactions = Compactions()
+    _compactions.add(path, environ)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from chiplog.core import records
+from chiplog.core.engine.attachments import make_dir
 from chiplog.core.run import Run
 from chiplog.core.values import convert
 from chiplog.core.values.redact import redact
+from chiplog.runtime.process import notebook
 from chiplog.runtime.process.description import Description
+from chiplog.store import layout
 from chiplog.store.runs import manifest
 from chiplog.store.runs.manifest import Manifest
 
@@ -23,6 +27,8 @@ def introduce(made: Run, environ: Mapping[str, str]) -> None:
     identity = made.identity
     config = identity.config
     argv = list(sys.orig_argv)
+    opened = notebook.path(environ)
+    place = {"script": identity.script, **({"notebook": opened} if opened else {})}
     old = manifest.load(identity.dir)
     about = Manifest(
         project=identity.project,
@@ -31,7 +37,7 @@ def introduce(made: Run, environ: Mapping[str, str]) -> None:
         created=old.created or made.now(),
         tags=identity.tags or old.tags,
         config={**old.config, **config},
-        environment={**old.environment, "cwd": identity.cwd, "script": identity.script},
+        environment={**old.environment, "cwd": identity.cwd, **place},
         summary=old.summary,
         rank=identity.rank,
     )
@@ -42,18 +48,41 @@ def introduce(made: Run, environ: Mapping[str, str]) -> None:
     made.before_finish(lambda: _settle(made, description))
     made.parts.shutdown.closing.append(description.save_changes)
     # Imported here, not in the thread: a child forked while a thread imports could never import the same module.
+    from chiplog.runtime.process import source_state
     from chiplog.runtime.process.environment import gather
 
     def collect() -> None:
-        environment = {**gather(environ, argv, Path(identity.cwd)), "script": identity.script}
+        environment = {**gather(environ, argv, Path(identity.cwd)), **place}
         if not made.inert:
             made.write(records.Event, name="environment", data=environment)
         description.note_environment(environment)
         description.save_changes()
+        _keep(made, "packages.txt", "".join(f"{line}\n" for line in source_state.packages()))
+        if (environment.get("git") or {}).get("dirty"):
+            _keep(made, "git.diff", source_state.diff(Path(identity.cwd), environ))
 
     thread = threading.Thread(target=collect, name="chiplog-environment", daemon=True)
     thread.start()
     made.before_finish(lambda: thread.join(PATIENCE))
+
+
+def _keep(made: Run, name: str, text: str) -> None:
+    """Write a file, not a record, which services would upload; a later attempt has its own."""
+    if made.inert or not text:
+        return
+    stem, _, suffix = name.partition(".")
+    attempt = made.identity.attempt
+    path = f"{layout.FILES}/environment/{name if attempt <= 1 else f'{stem}-{attempt}.{suffix}'}"
+    try:
+        make_dir((made.dir / path).parent)
+        with open(made.dir / path, "xb", opener=_private) as file:
+            file.write(text.encode(errors="replace"))
+    except OSError:  # a full disk, say, which the journal reports
+        pass
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def script() -> str:

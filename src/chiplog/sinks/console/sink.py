@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import TextIO
 
-from chiplog.core import display, messages
+from chiplog.core import display, messages, progress_bars
 from chiplog.core.display import LEVELS, cut, paint, time_left
 from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Attempt, Eval, Event, Finish, Plain, Step
@@ -72,6 +74,7 @@ class Console:
         self._end = ""
         self._bar = ""
         self._closed = False
+        self._turn = threading.Lock()
 
     @property
     def chiplog_idle(self) -> float | None:
@@ -79,6 +82,19 @@ class Console:
         return PATIENCE if self._wait.active else None
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
+        with self._turn:
+            self._write(batch)
+
+    def catch_up(self) -> None:
+        """Show the newest step now, from any thread; at the end of a cell in a notebook."""
+        if not self._closed:
+            self.write(())
+
+    def close(self) -> None:
+        with self._turn:
+            self._close()
+
+    def _write(self, batch: Sequence[AnyRecord]) -> None:
         lines: list[str] = []
         width = self._width()
         for record in batch:
@@ -98,7 +114,7 @@ class Console:
             self._catch_up(lines, width)
         self._print(lines, self._progress(width))
 
-    def close(self) -> None:
+    def _close(self) -> None:
         if self._closed:
             return
         self._closed = True
@@ -222,6 +238,8 @@ class Console:
         """The progress bar, on a terminal and if the total is known."""
         if not self._terminal or self._closed or self._layout.only or not self._status.total or not self._status.steps:
             return ""
+        if self._stream is not None and progress_bars.active(self._stream):
+            return ""  # one bar is enough
         facts = self._status.newest
         share = facts.get("@share")
         if share is None or isinstance(share, str):
@@ -240,9 +258,10 @@ class Console:
         wipe = f"\r{' ' * len(self._bar)}\r" if self._bar else ""
         text = wipe + "".join(line + "\n" for line in lines) + bar
         try:
-            self._stream.write(Aside(text.encode(self._encoding, "backslashreplace").decode(self._encoding)))
-            self._stream.flush()
-        except (OSError, ValueError, LookupError) as error:
+            text = Aside(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
+            _enter_cell(self._stream)
+            progress_bars.write(self._stream, text)
+        except Exception as error:  # the stream, and tqdm or rich beside it, may be any object
             messages.once("console", f"the console cannot be written ({error}); the run continues")
         self._bar = bar
 
@@ -260,3 +279,10 @@ def _without_statistics(metrics: Metrics) -> Metrics:
         for name, value in metrics.items()
         if not is_statistic(name) or (name.rpartition("/")[0] not in metrics and not name.startswith("ranks/"))
     }
+
+
+def _enter_cell(stream: TextIO) -> None:
+    """In a notebook, write to the cell that runs now, not to the one that started this thread."""
+    header, newest = getattr(stream, "_parent_header", None), getattr(stream, "_parent_header_global", None)
+    if isinstance(header, ContextVar) and newest:
+        header.set(newest)

@@ -60,7 +60,11 @@ class Series:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"<series {self.name!r}: {len(self):,} points>"
+        points = f"{len(self):,} point{'s' * (len(self) != 1)}"
+        if not len(self):
+            return f"<series {self.name!r}: {points}>"
+        steps = f"steps {self.steps[0]:,} to {self.steps[-1]:,}"
+        return f"<series {self.name!r}: {points}, {steps}, last {self.values[-1]:.4g}>"
 
     @cached_property
     def times(self) -> NDArray[np.datetime64]:

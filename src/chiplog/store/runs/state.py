@@ -133,6 +133,17 @@ def _set_by_hand(summary: records.Event) -> dict[str, Number | None]:
     return {name: value for name, value in numbers if name != "step"}
 
 
+def describe(run: Path) -> str:
+    """A run in a few words: `tiny-lm/261116-101500-ab12cd: finished, step 999`."""
+    which = f"{run.parent.name}/{run.name}"
+    try:
+        segments = layout.segments(run)
+        step = highest_step(run, segments[0].rank) if segments else None
+        return f"{which}: {state_of(run)}" + ("" if step is None else f", step {step:,}")
+    except (OSError, ImportError):  # gone by now, or compressed and pyarrow is not installed
+        return which
+
+
 def highest_step(run: Path, rank: int) -> int | None:
     """The highest step that a rank has logged, from the ends of its newest attempts; None if it has none.
 
