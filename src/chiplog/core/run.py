@@ -19,8 +19,8 @@ from chiplog.core.background import forks
 from chiplog.core.background.thread import Task
 from chiplog.core.engine.alerts import Listener
 from chiplog.core.engine.components import Components
+from chiplog.core.engine.live_reader import record_changes
 from chiplog.core.engine.observed_dict import ObservedDict, Summary
-from chiplog.core.engine.read_back import record_changes
 from chiplog.core.engine.recorder import R
 from chiplog.core.engine.shutdown import NO_SINKS, Delivery, SinkDelivery, ending
 from chiplog.core.engine.step_loop import OneStep, Steps

@@ -27,7 +27,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Event, File, Histogram, Number, Plain, Text
 from chiplog.core.values import convert
 from chiplog.core.values.convert import double
-from chiplog.sinks.shared.clean import INT64, edges, plain, utf8, whole_step
+from chiplog.sinks.shared.clean_values import INT64, edges, plain, utf8, whole_step
 from chiplog.sinks.shared.service_metrics import outward, texts
 
 OURS = "chiplog"  # the parameter that marks our runs

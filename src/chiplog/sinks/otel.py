@@ -33,7 +33,7 @@ from chiplog.core.errors import BadSetting, Rejected
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Attempt, Plain, Spans, Step
 from chiplog.core.values.convert import double
-from chiplog.sinks.shared.clean import utf8
+from chiplog.sinks.shared.clean_values import utf8
 from chiplog.sinks.shared.service_metrics import outward
 from chiplog.version import VERSION
 

@@ -33,7 +33,7 @@ from chiplog.core.records import (
     Text,
 )
 from chiplog.core.values import convert
-from chiplog.sinks.shared.clean import cell, edges, int64, plain, utf8, whole_step
+from chiplog.sinks.shared.clean_values import cell, edges, int64, plain, utf8, whole_step
 from chiplog.sinks.shared.service_metrics import outward
 
 

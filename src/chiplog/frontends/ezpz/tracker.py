@@ -18,7 +18,7 @@ from chiplog.frontends.ezpz.backends.built_in import CSVBackend, MLflowBackend, 
 from chiplog.frontends.ezpz.backends.custom import DirectCalls, QueuedCalls, name_of, sink_factory
 from chiplog.frontends.ezpz.backends.service_runs import ActiveWandb
 from chiplog.frontends.ezpz.environment import wandb_is_off
-from chiplog.frontends.ezpz.writer import Writer, start_run
+from chiplog.frontends.ezpz.run_writer import Writer, start_run
 from chiplog.runtime.ranks import detect
 from chiplog.sinks import registry
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from chiplog.core.engine.attachments import make_place
+from chiplog.core.paths import make_place
 from chiplog.runtime.ranks import detect
 from chiplog.store.runs import liveness
 

@@ -39,7 +39,7 @@ from chiplog.core.records import (
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.text import words
 from chiplog.sinks.adapters.backend_calls import PAUSES, Call, Calls
-from chiplog.sinks.shared.clean import int64
+from chiplog.sinks.shared.clean_values import int64
 from chiplog.sinks.shared.rows import tabulate
 from chiplog.sinks.shared.service_metrics import outward
 

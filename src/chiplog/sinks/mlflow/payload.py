@@ -14,7 +14,7 @@ from chiplog.core.values.convert import double
 from chiplog.core.values.flatten import flatten
 from chiplog.metrics.catalog import STATISTICS, is_statistic
 from chiplog.metrics.ranks.statistics import is_reduced
-from chiplog.sinks.shared.clean import INT64, whole_step
+from chiplog.sinks.shared.clean_values import INT64, whole_step
 from chiplog.sinks.shared.service_metrics import outward
 
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}

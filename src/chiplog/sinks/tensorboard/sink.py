@@ -26,7 +26,7 @@ from chiplog.core.records import (
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.media import Histogram as Distribution
 from chiplog.sinks.shared.append_file import AppendFile
-from chiplog.sinks.shared.clean import whole_step
+from chiplog.sinks.shared.clean_values import whole_step
 from chiplog.sinks.shared.service_metrics import outward
 from chiplog.sinks.tensorboard import events
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import wandb
 
-from chiplog.core.engine.attachments import file_name
 from chiplog.core.identity import Identity
+from chiplog.core.paths import file_name
 from chiplog.core.records import NONFINITE, AnyRecord, Event, File, Histogram, Matrix, Plain, Table, Text
-from chiplog.sinks.shared.clean import ascii_name, cell, edges, int64, utf8
+from chiplog.sinks.shared.clean_values import ascii_name, cell, edges, int64, utf8
 from chiplog.sinks.shared.rows import Row, Rows, read_journal, tabulate
 from chiplog.sinks.shared.service_metrics import allocated, outward, texts
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chiplog.core import records
-from chiplog.core.engine.attachments import make_dir
+from chiplog.core.paths import make_dir
 from chiplog.core.records import AnyRecord
 from chiplog.store import arrow, layout
 from chiplog.store.layout import Segment

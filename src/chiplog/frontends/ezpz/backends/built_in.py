@@ -12,12 +12,12 @@ import chiplog
 from chiplog import TrackerBackend
 from chiplog.frontends.ezpz.backends import service_runs
 from chiplog.frontends.ezpz.environment import EXPERIMENT_VARIABLES, default_project
-from chiplog.frontends.ezpz.writer import Writer, start_run
+from chiplog.frontends.ezpz.run_writer import Writer, start_run
 from chiplog.runtime.ranks import detect
 from chiplog.sinks import registry
 from chiplog.sinks.csv.sink import Csv
 from chiplog.sinks.shared import dotenv
-from chiplog.sinks.shared.update_rows import Updates
+from chiplog.sinks.shared.history_updates import Updates
 
 START = 30.0  # s that the constructor of a history waits for W&B, if the script uses W&B itself
 

@@ -11,7 +11,7 @@ from chiplog.core.records import Plain, Text
 from chiplog.core.values import convert
 from chiplog.core.values.redact import redact_text
 from chiplog.frontends.surogate import schema
-from chiplog.frontends.surogate.calls import Report, Unusable, shown
+from chiplog.frontends.surogate.safe_calls import Report, Unusable, shown
 from chiplog.metrics import speed_of_light
 
 
