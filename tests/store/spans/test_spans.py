@@ -343,7 +343,7 @@ def test_no_spans_are_asked_in_vain() -> None:
 def test_spans_need_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, an error says what to install, as for series."""
     run = record(tmp_path)
-    for name in [name for name in sys.modules if name.startswith("chiplog.store.spans.")]:
+    for name in [name for name in sys.modules if name.startswith(("chiplog.store.spans.", "chiplog.store.run_spans"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(MissingPackage, match=r"'numpy'.*pip install 'chiplog\[read\]'"):

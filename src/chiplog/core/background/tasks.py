@@ -77,7 +77,7 @@ class BackgroundTasks:
     def write_spans(self) -> None:
         """Write the spans that have finished, and the times of the steps they complete."""
         while (batch := self._tracer.take(self._recorder.clock.offset)) is not None:
-            self._recorder.write(records.Spans, **batch)
+            self._recorder.write(records.SpansRecord, **batch)
             if self._times is not None:
                 for step, row in self._times.feed(batch):
                     self._write_row(row, step)

@@ -46,14 +46,14 @@ class Splitter:
             except Exception as error:
                 why = words(error)
                 messages.once(f"media {self._run} {name}", f"{name!r} cannot be kept ({why}); the rest of the row is")
-                self._recorder.write(records.Text, name=name, text=f"<{type(media).__name__}: {why}>", step=step)
+                self._recorder.write(records.TextRecord, name=name, text=f"<{type(media).__name__}: {why}>", step=step)
         for name, value in split.texts.items():
             text = redact_text(value)
             messages.once(
                 f"no number {self._run} {name}",
                 f"{name!r} is not a number ({cut(text, 60)!r}); stored as text",
             )
-            self._recorder.write(records.Text, name=name, text=text, step=step)
+            self._recorder.write(records.TextRecord, name=name, text=text, step=step)
         return split.row
 
     def preview(self, metrics: Mapping[str, object]) -> tuple[Row, dict[str, object]]:

@@ -31,7 +31,7 @@ class Text(Media):
     """Text, such as a sample of the model: `run.log({"sample": Text(output)})`."""
 
     __slots__ = ("text",)
-    kind = records.Text
+    kind = records.TextRecord
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -44,7 +44,7 @@ class Histogram(Media):
     """A distribution, binned immediately: from values, or from `counts` and `edges` (one more edge than counts)."""
 
     __slots__ = ("counts", "edges")
-    kind = records.Histogram
+    kind = records.HistogramRecord
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Matrix(Media):
     """Numbers in rows and columns: `run.log({"moe/load": Matrix(counts)})`, rows first."""
 
     __slots__ = ("values",)
-    kind = records.Matrix
+    kind = records.MatrixRecord
 
     def __init__(self, values: Any) -> None:
         rows = values.tolist() if hasattr(values, "tolist") else [_listed(row) for row in values]

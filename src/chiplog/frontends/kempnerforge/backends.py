@@ -239,7 +239,7 @@ class _LoggingBackend:
         pass
 
 
-class _Backend(_LoggingBackend):
+class _RunBackend(_LoggingBackend):
     """A destination with a run of its own, or one of several of the same run."""
 
     def __init__(self, config: Any, lazy_run: LazyRun) -> None:
@@ -263,7 +263,7 @@ class _Backend(_LoggingBackend):
         raise NotImplementedError
 
 
-class WandBBackend(_Backend):
+class WandBBackend(_RunBackend):
     """Weights & Biases. Nothing happens before the first `log`, which sets `config.wandb_run_id`."""
 
     def __init__(self, config: Any, lazy_run: LazyRun | None = None) -> None:
@@ -283,7 +283,7 @@ class WandBBackend(_Backend):
         return self._run
 
 
-class TensorBoardBackend(_Backend):
+class TensorBoardBackend(_RunBackend):
     """An event file in `config.tensorboard_dir`, from the first `log` on."""
 
     def __init__(self, config: Any, lazy_run: LazyRun | None = None) -> None:

@@ -179,7 +179,7 @@ class Capture:
     def _write_lines(self, lines: list[_Line]) -> None:
         if lines:
             self._write(
-                records.Console,
+                records.ConsoleRecord,
                 lines=[line.text for line in lines],
                 times=[line.time for line in lines],
                 stderr=[at for at, line in enumerate(lines) if line.place],

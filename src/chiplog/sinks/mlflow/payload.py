@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 from mlflow.entities import Metric
 
-from chiplog.core.records import Alert, AnyRecord, Attempt, Event, File, Finish, Number, Plain, Step, Table, Text
+from chiplog.core.records import Alert, AnyRecord, Attempt, Event, File, Finish, Number, Plain, Step, Table, TextRecord
 from chiplog.core.values.convert import double
 from chiplog.core.values.flatten import flatten
 from chiplog.metrics.catalog import STATISTICS, is_statistic
@@ -63,7 +63,7 @@ def pack(batch: Sequence[AnyRecord], prefix: str, counter: int, reduced: bool = 
             payload.tags[f"{prefix}alert"] = f"{record.level}: {record.title}"
         elif isinstance(record, File):
             payload.files.append(record)
-        elif isinstance(record, Text):
+        elif isinstance(record, TextRecord):
             payload.texts[f"texts/{safe(record.name)}/{record.time}.txt"] = utf8(record.text)
         elif isinstance(record, Table):
             payload.tables.add(record.name)

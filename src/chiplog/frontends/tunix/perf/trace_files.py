@@ -190,13 +190,13 @@ def recorded(span: Span | SpanV2, number: int, parent: int, lane: str, kind: str
     )
 
 
-def _batch(spans: Sequence[Recorded], layout: LayoutV2) -> records.Spans:
+def _batch(spans: Sequence[Recorded], layout: LayoutV2) -> records.SpansRecord:
     """Return spans as a record, under the names of the layout."""
     layout.read(spans)
     names: dict[str, int] = {}
     lanes: dict[str, int] = {}
     ordered = sorted(spans, key=lambda span: span.end)  # as they finished
-    return records.Spans(
+    return records.SpansRecord(
         0,
         0,
         name=[names.setdefault(layout.name(span), len(names)) for span in ordered],
