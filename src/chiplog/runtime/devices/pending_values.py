@@ -105,8 +105,8 @@ def _copy(value: Any) -> _Copy:
     return _Copy(copy, event)
 
 
-def _arrays(media: Media) -> dict[str, Any]:
-    arrays: dict[str, Any] = media.arrays  # type: ignore[attr-defined]  # only media with arrays get here
+def _arrays(media: Media) -> dict[str, object]:
+    arrays: dict[str, object] = media.arrays  # type: ignore[attr-defined]  # only media with arrays get here
     return arrays
 
 
