@@ -40,7 +40,9 @@ def test_disabled_switches_all_off(
     assert not (tmp_path / "runs").exists() and capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("ranks", "said"), [("last", ""), ("3", ""), ([3, 9], "there are 4"), (7, "there are 4")])
+@pytest.mark.parametrize(
+    ("ranks", "said"), [("last", ""), ("3", ""), ([3, 9], "there are only 4"), (7, "there are only 4")]
+)
 def test_the_rank_that_is_named_keeps_the_run(
     ranks: object, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,12 +25,12 @@ NO_GIT = {"PATH": "/nowhere"}  # a start of git under strace would cost more tha
 # may look slow, and would be handed to the keeper; that is another test.
 TRAIN = (
     """
-from chiplog.store.journal import writer as journal
+from chiplog.store.journal import segment_file, writer
 
 durability, call, pause = sys.argv[3], sys.argv[4], int(sys.argv[5])
-journal.BEAT, journal.SLOW = 0.0, 1 << 60
+segment_file.BEAT, writer.SLOW = 0.0, 1 << 60
 if call != "write":
-    journal.SEGMENT_BYTES = 1
+    segment_file.SEGMENT_BYTES = 1
 run = init(durability=durability)
 turns = 0
 

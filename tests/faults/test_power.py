@@ -21,7 +21,7 @@ LOSS = 6.0  # s of records that a power cut may cost by default
 LOAD = 2.0  # s more on a machine that is busy with other tests
 
 # Small segments, so that the power also fails around the beginning of the next one.
-SMALL = "from chiplog.store.journal import writer as journal; journal.SEGMENT_BYTES = 20_000\n"
+SMALL = "from chiplog.store.journal import segment_file; segment_file.SEGMENT_BYTES = 20_000\n"
 
 # When a record is acknowledged, a power cut must not take it.
 WAYS = {

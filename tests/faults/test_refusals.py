@@ -119,7 +119,7 @@ def test_a_process_without_descriptors_goes_on_in_the_old_segment(tmp_path: Path
     """All descriptors are taken: records go on, it is said once, and the next segment begins when one is free."""
     code = """
     import resource
-    from chiplog.store.journal import writer as journal
+    from chiplog.store.journal import segment_file
 
     run = init()
     while not any(event.name == "environment" for event in chiplog.read(run.dir).records("event")):
@@ -132,7 +132,7 @@ def test_a_process_without_descriptors_goes_on_in_the_old_segment(tmp_path: Path
             taken.append(os.open("/dev/null", os.O_RDONLY))
     except OSError:
         os.close(taken.pop())  # one is left: enough to make a segment, and not to change over to it
-    journal.SEGMENT_BYTES = 1
+    segment_file.SEGMENT_BYTES = 1
     for n in range(50):
         run.log({"i": n}, step=n)
         run._background.wake()
@@ -174,9 +174,9 @@ def test_a_disk_that_refuses_for_a_while_is_written_again(tmp_path: Path, error:
 
 # The first forty records, then the file `go` is waited for, then the others, while the keeper syncs all the time.
 IN_TWO = """
-from chiplog.store.journal import writer as journal
+from chiplog.store.journal import segment_file
 
-journal.BEAT = 0.0
+segment_file.BEAT = 0.0
 run = init()
 def log(n):
     before = time.monotonic()
@@ -215,9 +215,9 @@ def test_a_slow_disk_costs_one_slow_write(tmp_path: Path, call: str) -> None:
 
 
 KILLED_AT = """
-from chiplog.store.journal import writer as journal
+from chiplog.store.journal import writer
 
-journal.SLOW = 1 << 60
+writer.SLOW = 1 << 60
 run = init()
 for n in range(210):
     run.log({"i": n, "x": n / 7}, step=n)

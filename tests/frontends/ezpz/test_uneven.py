@@ -75,7 +75,7 @@ def test_steps_that_begin_again_have_statistics(told: tuple[Path, dict[str, Any]
 def test_a_history_on_rank_0_alone_waits_a_moment_and_says_so(told: tuple[Path, dict[str, Any]]) -> None:
     found = first(told, "one_alone")
     assert found["took"] < 4.0 and found["rows"] == [{"loss": 1.0}]
-    assert "not all 2 ranks have begun this run" in said(told, "one_alone")
+    assert "not all 2 ranks have started this run" in said(told, "one_alone")
 
 
 def test_nan_on_another_rank_is_in_the_statistics(told: tuple[Path, dict[str, Any]]) -> None:

@@ -32,11 +32,11 @@ from chiplog.frontends.ezpz.tracker import NullTracker, Tracker, open_backends, 
 from chiplog.metrics.ranks.statistics import ALWAYS
 from chiplog.runtime.ranks import detect
 from chiplog.runtime.ranks.reduce_options import AUTOMATIC
-from chiplog.views.report.write import EndFiles
-from chiplog.views.report.write import finalize as write_files
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from chiplog.views.report.write import EndFiles
 
 __all__ = ["History", "StopWatch"]
 
@@ -237,6 +237,8 @@ class History(StoredHistory):
         is_replaced = data is not None or dataset is not None
         writes_data = save and not is_replaced and dataset_fname is None
         chosen = {"data": writes_data, "plots": plot, "text": plot and append_tplot, "report": self.report_enabled}
+        from chiplog.views.report.write import finalize as write_files  # which needs numpy
+
         ending = write_files(
             self._stored,
             out,
