@@ -18,7 +18,7 @@ import chiplog
 from bench.loops import _thread_cpu
 from bench.rows import Figure, median, ratio, row
 from bench.workers import workers
-from chiplog.core.records import Attempt, Spans
+from chiplog.core.records import Attempt, SpansRecord
 from chiplog.sinks.perfetto import Perfetto
 
 LOOP = 200  # spans to a call, so that the call itself does not count
@@ -220,13 +220,13 @@ def device_span() -> Iterator[Figure]:
     yield Figure("a thread for each", median(taken["thread"]), "µs")
 
 
-def _batch(steps: int, spans: int, first: int = 0) -> Iterator[Spans]:
+def _batch(steps: int, spans: int, first: int = 0) -> Iterator[SpansRecord]:
     """Records as a run writes them: each step a root with children, ten names."""
     names = [f"name {n}" for n in range(10)]
     for step in range(first, first + steps):
         base = 10**18 + step * 10**9
         count, apart = range(spans), 900_000_000 // spans
-        yield Spans(
+        yield SpansRecord(
             step, base, names, ["MainThread"], [n % 10 for n in count], [0] * spans,
             [step * spans + n + 1 for n in count], [0 if n == spans - 1 else step * spans + spans for n in count],
             [base if n == spans - 1 else base + (n + 1) * apart for n in count],

@@ -40,7 +40,7 @@ def test_a_kind_of_a_newer_version_is_kept_whole() -> None:
 def test_a_new_field_of_a_known_kind_is_no_trouble() -> None:
     """A newer writer may add fields."""
     read = records.decode(b'{"log":"text","seq":7,"time":8,"name":"a","text":"b","language":"en"}')
-    assert isinstance(read, records.Text)
+    assert isinstance(read, records.TextRecord)
 
 
 @pytest.mark.parametrize("line", [b"[]", b"3", b"{}", b'{"log":5,"seq":1,"time":1}', b'{"log":"x"}', b"{"])
@@ -66,7 +66,7 @@ def test_what_is_no_record_is_refused(line: bytes) -> None:
         (records.Event(0, 0, "dataset", {"split": "train", "tokens": 10**9}), {"dataset/train/tokens": 10**9}),
         (records.Event(0, 0, "load", {"cpu": [0.5, 0.7], "disk": {"free": 3}}), {"load/cpu/0": 0.5, "load/cpu/1": 0.7, "load/disk/free": 3}),
         (records.Event(0, 0, "config", {"lr": 0.1}), {}),
-        (records.Text(0, 0, "sample", "words"), {}),
+        (records.TextRecord(0, 0, "sample", "words"), {}),
     ],
 )  # fmt: skip
 def test_the_numbers_of_a_record_are_points(record: records.Record, points: dict[str, float]) -> None:

@@ -149,5 +149,5 @@ def test_rules_see_what_a_router_says(tmp_path):
 def test_counts_are_json_integers():
     """A matrix of whole tokens stays whole."""
     (_, _), (kind, fields) = Router(numpy.array([[3, 1]])).records("moe")
-    assert kind is records.Matrix and fields["values"] == [[3, 1]]
+    assert kind is records.MatrixRecord and fields["values"] == [[3, 1]]
     assert type(fields["values"][0][0]) is int

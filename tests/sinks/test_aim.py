@@ -131,14 +131,14 @@ REFUSED = """
 import sys
 from pathlib import Path
 from chiplog.core.identity import Identity
-from chiplog.core.records import File, Step, Text
+from chiplog.core.records import File, Step, TextRecord
 from chiplog.sinks import aim
 
 here = Path(sys.argv[1])
 (here / "drawing.svg").write_text("<svg/>")
 sink = aim.open_sink(Identity("test", "run", here, "one", "launch", cwd=str(here)), {})
-sink.write([Step(0, 10**18, 0, {"loss": 1.0}), Text(1, 10**18, "said", "x", 0)])
-for number in (File(2, 10**18, "drawing", "drawing.svg", "image/svg+xml", 6, "", 0), Text(3, 10**18, "loss", "x", 1),
+sink.write([Step(0, 10**18, 0, {"loss": 1.0}), TextRecord(1, 10**18, "said", "x", 0)])
+for number in (File(2, 10**18, "drawing", "drawing.svg", "image/svg+xml", 6, "", 0), TextRecord(3, 10**18, "loss", "x", 1),
                Step(4, 10**18, 1, {"said": 2.0})):
     try:
         sink.write([number])

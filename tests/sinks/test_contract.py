@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import chiplog
-from chiplog.core.records import Console, Record
+from chiplog.core.records import ConsoleRecord, Record
 from chiplog.sinks import registry
 from tests.perfetto.processor import ask
 from tests.sinks.conftest import png
@@ -40,7 +40,7 @@ class Future(Record, frozen=True, tag="future"):
 def everything(run: chiplog.Run, file: Path) -> None:
     """A run that says everything that can be said."""
     run.write(Future, name="from a newer version")
-    run.write(Console, lines=["printed", "and open"], times=[1, 2], stderr=[0], open=[1])
+    run.write(ConsoleRecord, lines=["printed", "and open"], times=[1, 2], stderr=[0], open=[1])
     for step, loss in LOSSES:
         run.log({"train/loss": loss, "train/count": step, "train/on": step % 2 == 0}, step=step)
     run.log({"bad/nan": float("nan"), "bad/inf": float("-inf"), "bad/huge": 10**40, "ünï /\n": 1}, step=19)

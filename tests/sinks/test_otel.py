@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 import chiplog
 from chiplog.core.errors import BadSetting, Rejected
 from chiplog.core.identity import Identity
-from chiplog.core.records import Attempt, Event, Spans, Step
+from chiplog.core.records import Attempt, Event, SpansRecord, Step
 from chiplog.sinks import otel
 from tests.support.waiting import wait_for
 
@@ -187,7 +187,7 @@ def test_an_answer_that_is_no_otlp_is_no_acknowledgement(endpoint: Endpoint) -> 
 
 def test_ids_are_the_same_whoever_sends_them(endpoint: Endpoint) -> None:
     """After a restart from the stored state too; another attempt has others."""
-    spans = Spans(1, 1, ["a"], ["main"], [0], [0], [5], [0], [100], [50], [None], failed=[5])
+    spans = SpansRecord(1, 1, ["a"], ["main"], [0], [0], [5], [0], [100], [50], [None], failed=[5])
     start = Attempt(0, 1, 2, "l", 0, 1, "h", 1, 1, "process", "0")
     first = sink(endpoint)
     first.write([start, spans])

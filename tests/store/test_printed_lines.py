@@ -16,8 +16,8 @@ from chiplog.store.parts.part import load
 from chiplog.store.printed_lines import Printed
 
 
-def record(seq: int, *lines: str, **more: list[int]) -> records.Console:
-    return records.Console(seq, 0, list(lines), [seq * 100 + at for at in range(len(lines))], **more)
+def record(seq: int, *lines: str, **more: list[int]) -> records.ConsoleRecord:
+    return records.ConsoleRecord(seq, 0, list(lines), [seq * 100 + at for at in range(len(lines))], **more)
 
 
 def test_a_line_that_was_open_gives_way_to_what_follows() -> None:

@@ -95,7 +95,7 @@ def test_a_broken_page_is_read_from_the_journal(stored: Any, monkeypatch: pytest
     def breaks(self: Any, name: str, batch: Any, batches: Any) -> Any:
         for at, record in enumerate(whole(self, name, batch, batches)):
             if at == 4:
-                raise part.Broken("a flipped bit")
+                raise part.BrokenPart("a flipped bit")
             yield record
 
     monkeypatch.setattr(part.Part, "_table", breaks)

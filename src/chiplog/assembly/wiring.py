@@ -14,8 +14,8 @@ from chiplog.core import messages, records
 from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
 from chiplog.core.engine.components import Components
-from chiplog.core.engine.device_hooks import Machine
 from chiplog.core.identity import Identity
+from chiplog.core.machine import Machine
 from chiplog.core.protocols import JournalLike, Probe, Rule, Sink, Stage, StepTimer
 from chiplog.core.records import Plain
 from chiplog.core.run import Run

@@ -74,14 +74,14 @@ class Table(Record, frozen=True, gc=False, tag="table"):
     step: int | float | None = None
 
 
-class Histogram(Record, frozen=True, gc=False, tag="histogram"):
+class HistogramRecord(Record, frozen=True, gc=False, tag="histogram"):
     name: str
     edges: list[float | str]
     counts: list[int | float]
     step: int | float | None = None
 
 
-class Matrix(Record, frozen=True, gc=False, tag="matrix"):
+class MatrixRecord(Record, frozen=True, gc=False, tag="matrix"):
     """Numbers in rows and columns under one name, such as tokens by [layer, expert]."""
 
     name: str
@@ -89,7 +89,7 @@ class Matrix(Record, frozen=True, gc=False, tag="matrix"):
     step: int | float | None = None
 
 
-class Text(Record, frozen=True, gc=False, tag="text"):
+class TextRecord(Record, frozen=True, gc=False, tag="text"):
     name: str
     text: str
     step: int | float | None = None
@@ -106,7 +106,7 @@ class File(Record, frozen=True, gc=False, tag="file"):
     step: int | float | None = None
 
 
-class Spans(Record, frozen=True, gc=False, tag="spans"):
+class SpansRecord(Record, frozen=True, gc=False, tag="spans"):
     """A batch of finished spans, one list per column; `name` and `thread` are indices into `names` and `threads`."""
 
     names: list[str]
@@ -125,7 +125,7 @@ class Spans(Record, frozen=True, gc=False, tag="spans"):
     kinds: dict[str, str] = {}  # of timelines other than threads: task, device or queue
 
 
-class Console(Record, frozen=True, gc=False, tag="console"):
+class ConsoleRecord(Record, frozen=True, gc=False, tag="console"):
     """Lines that the process wrote to its standard streams, in order."""
 
     lines: list[str]
@@ -168,7 +168,20 @@ class Unknown(msgspec.Struct, frozen=True):
 
 
 Known: TypeAlias = (
-    Attempt | Step | Eval | Event | Table | Histogram | Matrix | Text | File | Spans | Console | Alert | Clock | Finish
+    Attempt
+    | Step
+    | Eval
+    | Event
+    | Table
+    | HistogramRecord
+    | MatrixRecord
+    | TextRecord
+    | File
+    | SpansRecord
+    | ConsoleRecord
+    | Alert
+    | Clock
+    | Finish
 )
 AnyRecord: TypeAlias = Known | Unknown
 KINDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind in Known.__args__}

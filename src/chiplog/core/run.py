@@ -374,7 +374,7 @@ class Run:
         return inert, (self.identity,)
 
     def __repr__(self) -> str:
-        return self._parts.describe()
+        return self.parts.describe()
 
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
         """Append a record of a kind that has no method of its own, and return it."""

@@ -172,7 +172,7 @@ def _report(stored: Stored, screen: Screen, *, named: bool, command: str) -> str
         curves, width=screen.width, height=14, title=title, colour=screen.colour, ascii=screen.ascii, smooth=smooth
     )
     which = stored.id if named else shlex.quote(str(stored.path))
-    samples = [record.text for record in stored.records(kind="text") if isinstance(record, records.Text)]
+    samples = [record.text for record in stored.records(kind="text") if isinstance(record, records.TextRecord)]
     lines = ["", plot, ""]
     if samples:
         text = textwrap.fill(clean(" ".join(samples[-1].split())), max(20, screen.width - 4))

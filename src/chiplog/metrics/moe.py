@@ -84,7 +84,7 @@ class Router(Media):
     """
 
     __slots__ = ("arrays", "aux_coefficient", "z_coefficient")
-    kind = records.Matrix
+    kind = records.MatrixRecord
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Router(Media):
 
     def records(self, name: str) -> Iterator[tuple[type[records.Record], dict[str, Plain]]]:
         yield records.Event, {"name": name, "data": self.health()}
-        yield records.Matrix, {"name": f"{name}/load", **self.fields()}
+        yield records.MatrixRecord, {"name": f"{name}/load", **self.fields()}
 
 
 def health(

@@ -24,10 +24,10 @@ from aim.sdk.utils import search_aim_repo
 
 from chiplog.core.errors import Rejected
 from chiplog.core.identity import Identity
-from chiplog.core.records import Alert, AnyRecord, Event, File, Histogram, Number, Plain, Text
+from chiplog.core.records import Alert, AnyRecord, Event, File, HistogramRecord, Number, Plain, TextRecord
 from chiplog.core.values import convert
 from chiplog.core.values.convert import double
-from chiplog.sinks.shared.clean import INT64, edges, plain, utf8, whole_step
+from chiplog.sinks.shared.clean_values import INT64, edges, plain, utf8, whole_step
 from chiplog.sinks.shared.service_metrics import outward, texts
 
 OURS = "chiplog"  # the parameter that marks our runs
@@ -93,7 +93,7 @@ class Aim:
         try:
             if isinstance(record, Alert):  # by its time, so that none replaces another
                 run._tracker._track(message(record), at, MESSAGES, record.time)
-            elif isinstance(record, (Text, Histogram, File)):
+            elif isinstance(record, (TextRecord, HistogramRecord, File)):
                 if (shown := medium(record, self._identity.dir)) is not None:
                     run._tracker._track(shown, at, utf8(record.name), whole_step(record.step))
             elif row := numbers(outward(record)):
@@ -147,11 +147,11 @@ def numbers(row: Mapping[str, Number | str]) -> dict[str, float]:
     return {utf8(name): double(value) for name, value in row.items() if not isinstance(value, str)}
 
 
-def medium(record: Text | Histogram | File, run: Path) -> AimText | Distribution | Image | None:
+def medium(record: TextRecord | HistogramRecord | File, run: Path) -> AimText | Distribution | Image | None:
     """A text, histogram or image as Aim's object; None for another or a missing file."""
-    if isinstance(record, Text):
+    if isinstance(record, TextRecord):
         return AimText(utf8(record.text))
-    if isinstance(record, Histogram):
+    if isinstance(record, HistogramRecord):
         return distribution(record) if record.counts else None
     path = run / record.path
     if not record.media.startswith("image/") or not path.is_file():
@@ -162,7 +162,7 @@ def medium(record: Text | Histogram | File, run: Path) -> AimText | Distribution
         raise Rejected(f"Aim cannot read the image {record.path}: {error}") from error
 
 
-def distribution(record: Histogram) -> Distribution:
+def distribution(record: HistogramRecord) -> Distribution:
     """Aim's bins have equal widths: counts of other bins are spread evenly over those that they overlap."""
     bounds = numpy.array(edges(record.edges))
     finite = bounds[numpy.isfinite(bounds)]

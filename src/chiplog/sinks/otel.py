@@ -31,9 +31,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, Rejected
 from chiplog.core.identity import Identity
-from chiplog.core.records import AnyRecord, Attempt, Plain, Spans, Step
+from chiplog.core.records import AnyRecord, Attempt, Plain, SpansRecord, Step
 from chiplog.core.values.convert import double
-from chiplog.sinks.shared.clean import utf8
+from chiplog.sinks.shared.clean_values import utf8
 from chiplog.sinks.shared.service_metrics import outward
 from chiplog.version import VERSION
 
@@ -79,7 +79,7 @@ class Otel:
         attempt = self._attempt
         for record in batch:
             attempt = record.attempt if isinstance(record, Attempt) else attempt
-            spans += _spans(record, f"{self._run}/{attempt}") if isinstance(record, Spans) else []
+            spans += _spans(record, f"{self._run}/{attempt}") if isinstance(record, SpansRecord) else []
         if spans:
             scoped = ResourceSpans(resource=self._resource, scope_spans=[ScopeSpans(scope=SCOPE, spans=spans)])
             traced = ExportTraceServiceResponse()
@@ -171,7 +171,7 @@ def _gauges(batch: Iterable[AnyRecord]) -> Iterator[Metric]:
         yield Metric(name=name, gauge=Gauge(data_points=series))
 
 
-def _spans(record: Spans, key: str) -> Iterator[Span]:
+def _spans(record: SpansRecord, key: str) -> Iterator[Span]:
     failed = frozenset(record.failed)
     for row, number in enumerate(record.id):
         about: dict[str, Plain] = {"thread.name": record.threads[record.thread[row]]}

@@ -19,7 +19,7 @@ from chiplog.core.errors import BadSetting
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Finish, Plain, Record, Step
 from chiplog.core.values.convert import double
-from chiplog.sinks.shared.clean import utf8
+from chiplog.sinks.shared.clean_values import utf8
 from chiplog.sinks.shared.service_metrics import outward
 from chiplog.store.runs.state import state_of
 

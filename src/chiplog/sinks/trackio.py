@@ -25,15 +25,15 @@ from chiplog.core.records import (
     AnyRecord,
     Event,
     File,
-    Histogram,
-    Matrix,
+    HistogramRecord,
+    MatrixRecord,
     Number,
     Plain,
     Table,
-    Text,
+    TextRecord,
 )
 from chiplog.core.values import convert
-from chiplog.sinks.shared.clean import cell, edges, int64, plain, utf8, whole_step
+from chiplog.sinks.shared.clean_values import cell, edges, int64, plain, utf8, whole_step
 from chiplog.sinks.shared.service_metrics import outward
 
 
@@ -97,7 +97,7 @@ class Trackio:
         """The numbers of a record, or Trackio's object for a medium under its name."""
         if isinstance(record, File):
             return self._image(record)
-        if isinstance(record, (Table, Matrix, Histogram, Text)):
+        if isinstance(record, (Table, MatrixRecord, HistogramRecord, TextRecord)):
             return {_free(utf8(record.name)): medium(record, self._project, self._name)}
         return {**numbers(outward(record))}
 
@@ -134,17 +134,17 @@ def numbers(row: Mapping[str, Number]) -> dict[str, Number]:
     return {_free(utf8(name)): int64(value) for name, value in row.items()}
 
 
-def medium(record: Table | Matrix | Histogram | Text, project: str, run: str) -> Plain:
+def medium(record: Table | MatrixRecord | HistogramRecord | TextRecord, project: str, run: str) -> Plain:
     """A table, histogram or text in Trackio's terms."""
-    if isinstance(record, Text):  # verbatim, not as Markdown
+    if isinstance(record, TextRecord):  # verbatim, not as Markdown
         longest = max(map(len, re.findall("`+", record.text)), default=2)
         fence = "`" * max(3, longest + 1)
         return trackio.Markdown(f"{fence}\n{utf8(record.text)}\n{fence}")._to_dict()
-    if isinstance(record, Histogram):
+    if isinstance(record, HistogramRecord):
         return trackio.Histogram(np_histogram=(record.counts, edges(record.edges)))._to_dict()
     rows: Sequence[Mapping[str, Plain]] = (
         [{str(at): value for at, value in enumerate(line)} for line in record.values]
-        if isinstance(record, Matrix)
+        if isinstance(record, MatrixRecord)
         else record.rows
     )
     columns = dict.fromkeys(utf8(name) for row in rows for name in row)

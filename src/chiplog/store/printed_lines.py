@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from chiplog.core.records import AnyRecord, Console
+from chiplog.core.records import AnyRecord, ConsoleRecord
 from chiplog.store import layout
 from chiplog.store.journal.lines import endings
 from chiplog.store.layout import Segment
@@ -35,7 +35,7 @@ class Printed:
         self._open: dict[tuple[int, str], PrintedLine] = {}
 
     def feed(self, record: AnyRecord, rank: int, attempt: int) -> None:
-        if not isinstance(record, Console):
+        if not isinstance(record, ConsoleRecord):
             return
         errors, unended = set(record.stderr), set(record.open)
         for at, (text, time) in enumerate(zip(record.lines, record.times, strict=False)):
@@ -82,7 +82,7 @@ def _of_rank(
     path: Path, rank: int, segments: list[Segment], read: Callable[[Segment], Iterable[AnyRecord]], last: int | None
 ) -> list[PrintedLine]:
     """Read back from the newest segment until there are enough lines."""
-    batches: list[tuple[Segment, list[Console]]] = []
+    batches: list[tuple[Segment, list[ConsoleRecord]]] = []
     count = 0
     for segment in reversed(segments):
         if last is not None and count > last:
@@ -100,9 +100,9 @@ def _of_rank(
     return list(printed)
 
 
-def _ended(records: Iterable[Console]) -> int:
+def _ended(records: Iterable[ConsoleRecord]) -> int:
     return sum(len(one.lines) - len(one.open) for one in records)
 
 
-def _ordered(records: Iterable[AnyRecord]) -> list[Console]:
-    return sorted((one for one in records if isinstance(one, Console)), key=lambda one: one.seq)
+def _ordered(records: Iterable[AnyRecord]) -> list[ConsoleRecord]:
+    return sorted((one for one in records if isinstance(one, ConsoleRecord)), key=lambda one: one.seq)

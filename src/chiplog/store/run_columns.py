@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from chiplog.metrics.goodput import Ledger, ledger
 from chiplog.metrics.waterfall import Share
 from chiplog.store import goodput_input, step_breakdown
-from chiplog.store.points import frames
+from chiplog.store.points import data_frames
 from chiplog.store.points.columns import Floats, Steps
 from chiplog.store.points.run_points import RunPoints
 from chiplog.store.points.series import Series
@@ -55,19 +55,19 @@ class RunColumns:
 
     def to_arrow(self) -> pyarrow.Table:
         with self._refreshed() as points:
-            return frames.to_arrow(points)
+            return data_frames.to_arrow(points)
 
     def to_pandas(self) -> pandas.DataFrame:
         with self._refreshed() as points:
-            return frames.to_pandas(points)
+            return data_frames.to_pandas(points)
 
     def to_polars(self) -> polars.DataFrame:
         with self._refreshed() as points:
-            return frames.to_polars(points)
+            return data_frames.to_polars(points)
 
     def to_xarray(self) -> xarray.Dataset:
         with self._refreshed() as points:
-            return frames.to_xarray(points)
+            return data_frames.to_xarray(points)
 
     @contextmanager
     def _refreshed(self) -> Iterator[RunPoints]:

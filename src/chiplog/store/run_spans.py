@@ -16,7 +16,7 @@ def load(run: Path) -> Spans:
     columns = SpanColumns()
     for one in segments(run):
         batches, scanner = one.query(lambda part: part.spans())
-        tail = (from_record(record) for record in scanner.read() if isinstance(record, records.Spans))
+        tail = (from_record(record) for record in scanner.read() if isinstance(record, records.SpansRecord))
         for batch in chain(batches, tail):
             if batch is not None:
                 columns.append(batch, one.segment.rank, one.segment.attempt)

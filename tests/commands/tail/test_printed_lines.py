@@ -61,7 +61,7 @@ def test_ranks_are_named_where_there_are_several(cli: Cli) -> None:
     path = stores.make_run(Path("runs"), "p", "ranks")
     for rank in (0, 1):
         journal = stores.Journal(path, rank=rank, world=2)
-        journal.add(records.Console, lines=[f"a of {rank}", f"b of {rank}"], times=[10 + rank, 20 + rank])
+        journal.add(records.ConsoleRecord, lines=[f"a of {rank}", f"b of {rank}"], times=[10 + rank, 20 + rank])
         journal.finish()
     code, out, _ = cli("tail", "ranks", "--console", "--once", "-n", "3")
     assert code == 0
@@ -76,7 +76,7 @@ def test_a_terminal_gets_colour_and_no_other_escape(terminal: bool) -> None:
     """And where there is no terminal, not even that."""
     path = stores.make_run(Path("runs"), "p", "evil")
     journal = stores.Journal(path)
-    journal.add(records.Console, lines=[EVIL, EVIL], times=[1, 2], open=[1])
+    journal.add(records.ConsoleRecord, lines=[EVIL, EVIL], times=[1, 2], open=[1])
     journal.finish()
     words = [sys.executable, "-m", "chiplog", "tail", "evil", "--console"]
     seen = (

@@ -4,30 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import chiplog
-from chiplog.core.engine.attachments import file_name
 
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "suffix", "expected"),
-    [
-        ("report.md", ".md", "report.md"),
-        ("dataset", ".bin", "dataset.bin"),
-        ("plots/train/loss", ".png", "plots/train/loss.png"),
-        ("archive.tar.gz", ".gz", "archive.tar.gz"),
-        ("Photo.PNG", ".png", "Photo.PNG"),
-        ("../../etc/passwd", "", "etc/passwd"),
-        ("/", ".txt", "file.txt"),
-        ("a b/c\0d", "", "a-b/c-d"),
-    ],
-)
-def test_a_file_has_the_name_it_was_given(name: str, suffix: str, expected: str) -> None:
-    """With its suffix, and inside the folder it is for."""
-    assert file_name(name, suffix) == expected
 
 
 def test_each_file_of_a_run_is_there_under_its_own_name(tmp_path: Path) -> None:

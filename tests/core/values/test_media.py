@@ -36,7 +36,7 @@ def test_a_matrix_has_two_dimensions() -> None:
 def test_text_becomes_a_text_record() -> None:
     """Without secrets."""
     ((kind, fields),) = Text("key sk-abcdefgh12345678").records("sample")
-    assert kind is records.Text and fields["name"] == "sample" and "sk-abcdefgh" not in fields["text"]
+    assert kind is records.TextRecord and fields["name"] == "sample" and "sk-abcdefgh" not in fields["text"]
 
 
 def test_what_is_not_an_image_is_a_problem_to_report() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chiplog.frontends.surogate.allocator import report
-from chiplog.frontends.surogate.calls import Unusable
+from chiplog.frontends.surogate.safe_calls import Unusable
 
 
 def test_kinds_of_every_segment() -> None:

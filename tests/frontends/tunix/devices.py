@@ -10,7 +10,7 @@ import pytest
 
 from chiplog.core.tracing import span
 from chiplog.frontends.tunix.perf import trace
-from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.shared_tracer import Recording
 
 
 class Later:

@@ -11,7 +11,7 @@ from chiplog.frontends import tunix
 from chiplog.frontends.tunix.perf import perfetto, trace
 from chiplog.frontends.tunix.perf.experimental import export, timeline, trace_writer, tracer
 from chiplog.frontends.tunix.perf.metrics import MetricsBuffer
-from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.shared_tracer import Recording
 from chiplog.frontends.tunix.rl import rl_cluster
 
 

@@ -29,10 +29,10 @@ class Streams:
         self._raw = io.BytesIO()
         self.out = io.TextIOWrapper(io.BufferedWriter(self._raw), encoding="utf-8", write_through=True)  # type: ignore[arg-type]
         self.err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", line_buffering=True)
-        self.written: list[records.Console] = []
+        self.written: list[records.ConsoleRecord] = []
         self.capture = Capture(self._write, lambda: 1_000)
 
-    def _write(self, kind: type[records.Console], **fields: Any) -> None:
+    def _write(self, kind: type[records.ConsoleRecord], **fields: Any) -> None:
         self.written.append(kind(len(self.written), 0, **fields))
 
     def kept(self) -> list[str]:

@@ -197,7 +197,7 @@ def test_routers_are_judged_by_the_tokens_of_all_ranks(told: Told) -> None:
     loads = {
         one.step: one.values
         for one in stored.records("matrix")
-        if isinstance(one, records.Matrix) and one.name == "moe/all/load"
+        if isinstance(one, records.MatrixRecord) and one.name == "moe/all/load"
     }
     assert sorted(loads) == [0, 1, 2, 3]
     for step, load in loads.items():

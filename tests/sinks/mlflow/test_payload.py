@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chiplog.core.identity import Identity
-from chiplog.core.records import Alert, Attempt, Eval, Event, Finish, Step, Table, Text
+from chiplog.core.records import Alert, Attempt, Eval, Event, Finish, Step, Table, TextRecord
 from chiplog.sinks.shared.project_name import project
 
 with warnings.catch_warnings():
@@ -166,7 +166,7 @@ def test_ends_alerts_texts_and_tables() -> None:
     """Each in the place that MLflow has for it."""
     payload = packed(
         Alert(1, 0, "loss is NaN", "error"),
-        Text(2, 7, "sample", "once\ud800\0", 3),
+        TextRecord(2, 7, "sample", "once\ud800\0", 3),
         Table(3, 0, "t", [{"a": 1}]),
         Event(4, 0, "summary", {"best": {"loss": 0.5}}),
         Finish(5, 9 * SECOND, "interrupted", "SIGINT"),

@@ -23,7 +23,19 @@ import chiplog
 from chiplog.cli import main
 from chiplog.core.errors import Rejected
 from chiplog.core.identity import Identity
-from chiplog.core.records import Alert, Attempt, Eval, Event, File, Finish, Histogram, Matrix, Step, Table, Text
+from chiplog.core.records import (
+    Alert,
+    Attempt,
+    Eval,
+    Event,
+    File,
+    Finish,
+    HistogramRecord,
+    MatrixRecord,
+    Step,
+    Table,
+    TextRecord,
+)
 from tests.faults.harness import FULL, PATIENCE, count, trainer
 from tests.sinks.mlflow.server import Postgres, Proxy, Server, locked, shared
 from tests.support.waiting import wait_for
@@ -123,9 +135,9 @@ def stream(folder: Path) -> list[Any]:
         Table(18, START, "samples", [{"a": 1, "b": "x"}], 5),
         Alert(19, START, "spike", "warn"),
         File(20, START, "picture", "files/media/a.png", "image/png", 12, step=5),
-        Histogram(21, START, "h", [0.0, 1.0], [3], 5),
-        Matrix(22, START, "m", [[1.0]], 5),
-        Text(23, START, "sample", "once upon a time", 5),
+        HistogramRecord(21, START, "h", [0.0, 1.0], [3], 5),
+        MatrixRecord(22, START, "m", [[1.0]], 5),
+        TextRecord(23, START, "sample", "once upon a time", 5),
         Finish(24, later, "failed", "ValueError"),
         attempt(2),
         Event(1, later, "config", {"lr": 1e-4, "model": {"layers": 2}}),

@@ -20,7 +20,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 import chiplog
-from chiplog.core.records import File, Histogram, Step
+from chiplog.core.records import File, HistogramRecord, Step
 from chiplog.sinks.tensorboard import sink as tensorboard
 from chiplog.sinks.tensorboard.sink import FILE, Tensorboard
 from tests.faults.harness import count, trainer
@@ -145,9 +145,9 @@ def test_what_cannot_be_shown_is_left_out(tmp_path: Path, capfd: pytest.CaptureF
     sink = Tensorboard(tmp_path / "tb", tmp_path)
     sink.write(
         [
-            Histogram(0, 0, "cut", [0.0, 1.0], [1, 2, 3], 0),
-            Histogram(0, 0, "wide", ["-inf", 0.0, 10**400], [1, 10**400], 0),
-            Histogram(0, 0, "fine", [0.0, 1.0], [2], 0),
+            HistogramRecord(0, 0, "cut", [0.0, 1.0], [1, 2, 3], 0),
+            HistogramRecord(0, 0, "wide", ["-inf", 0.0, 10**400], [1, 10**400], 0),
+            HistogramRecord(0, 0, "fine", [0.0, 1.0], [2], 0),
             File(0, 0, "gone", "gone.png", "image/png", step=0),
             File(0, 0, "large", "large.png", "image/png", step=0),
             Step(0, 0, 1, {"loss": 1.0}),

@@ -69,7 +69,7 @@ def test_a_line_too_long_to_be_ours_is_skipped(tmp_path: Path) -> None:
 def test_a_text_that_looks_like_a_record_is_no_record(tmp_path: Path) -> None:
     """What a run says about lines like ours is escaped, so it is never mistaken for one."""
     inner = line(5).decode()
-    record = records.Text(0, 0, "sample", inner)
+    record = records.TextRecord(0, 0, "sample", inner)
     path = tmp_path / "s.jsonl"
     path.write_bytes(lines.line_of(record)[:-3] + b"\n")
     assert scan(path)[0] == []

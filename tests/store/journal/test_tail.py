@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chiplog.core import records
-from chiplog.core.engine.attachments import make_dir
+from chiplog.core.paths import make_dir
 from chiplog.store.journal import lines
 from chiplog.store.journal.tail import Tail
 from chiplog.store.layout import Segment

@@ -13,7 +13,7 @@ import pytest
 
 import chiplog
 from chiplog.core import run as engine
-from chiplog.core.records import Spans as Batch
+from chiplog.core.records import SpansRecord as Batch
 from chiplog.store.perfetto.trace import Trace
 from chiplog.views.trace import perfetto
 from tests.perfetto.processor import SLICES, Row, args_of, ask

@@ -18,7 +18,7 @@ def spans_of(spans: Iterable[Span]) -> Spans:
     for one in spans:
         ident = str(one.id)
         batch = from_record(
-            records.Spans(
+            records.SpansRecord(
                 0, 0, [one.name], [one.thread], [0], [0], [one.id], [one.parent], [one.start], [one.duration], [one.step],
                 tags={ident: one.tags}, failed=[one.id] if one.failed else [], errors={ident: one.error},
                 kinds={one.thread: one.kind},
@@ -29,7 +29,7 @@ def spans_of(spans: Iterable[Span]) -> Spans:
     return Spans(columns)
 
 
-def scattered(seed: int) -> list[tuple[records.Spans, int, int]]:
+def scattered(seed: int) -> list[tuple[records.SpansRecord, int, int]]:
     """Batches of spans of every sort: nested and not, on threads and devices, of several ranks, some without a step."""
     chance = random.Random(seed)
     found = []
@@ -42,7 +42,7 @@ def scattered(seed: int) -> list[tuple[records.Spans, int, int]]:
             number += size
             found.append(
                 (
-                    records.Spans(
+                    records.SpansRecord(
                         0, 0, ["a", "b", "global step"], ["main", "tpu0", "tpu0_queue", "main/Task-1"],
                         [chance.randrange(3) for _ in ids], [chance.randrange(4) for _ in ids], ids,
                         [chance.choice((0, 0, chance.randint(1, number))) for _ in ids],

@@ -14,7 +14,7 @@ from chiplog.store.spans.span import expand
 from tests.store.spans.building import scattered
 
 
-def columns_of(*batches: tuple[records.Spans, int, int]) -> SpanColumns:
+def columns_of(*batches: tuple[records.SpansRecord, int, int]) -> SpanColumns:
     columns = SpanColumns()
     for record, rank, attempt in batches:
         batch = from_record(record)
@@ -42,7 +42,7 @@ def test_steps_are_as_they_were_logged() -> None:
     """Whole ones beyond what a float holds too; in their column they are the nearest float."""
     steps = [2**60 + 1, 10**400, -(10**400), 2.5, 3, None]
     count = range(len(steps))
-    record = records.Spans(
+    record = records.SpansRecord(
         0, 0, ["a"], ["main"], [0 for _ in count], [0 for _ in count], [n + 1 for n in count], [0 for _ in count],
         list(count), [1 for _ in count], steps,
     )  # fmt: skip
@@ -53,5 +53,5 @@ def test_steps_are_as_they_were_logged() -> None:
 
 def test_a_batch_without_spans_adds_nothing() -> None:
     """No names, no timelines, no rows."""
-    columns = columns_of((records.Spans(0, 0, [], [], [], [], [], [], [], [], []), 0, 0))
+    columns = columns_of((records.SpansRecord(0, 0, [], [], [], [], [], [], [], [], []), 0, 0))
     assert columns.rows == 0 and not columns.streams and len(columns.by_start()) == 0

@@ -124,8 +124,8 @@ def test_hostile_text_cannot_write_to_the_terminal(tmp_path: Path) -> None:
     journal = stores.Journal(run)
     journal.add(records.Step, step=1, metrics={evil: 1.0})
     journal.add(records.Alert, title=evil, text=evil, evidence={evil: evil})
-    journal.add(records.Text, name=evil, text=evil, step=1)
-    journal.add(records.Console, lines=[evil, "\x1b[31mred\x1b[0m\ttab"], times=[1, 2], stderr=[1], open=[1])
+    journal.add(records.TextRecord, name=evil, text=evil, step=1)
+    journal.add(records.ConsoleRecord, lines=[evil, "\x1b[31mred\x1b[0m\ttab"], times=[1, 2], stderr=[1], open=[1])
     journal.finish()
     board = open_board(tmp_path, style=Style(colour=True))
     for key in ("", "enter", *"1234567"):

@@ -19,7 +19,7 @@ def contents(root: Path, *lines: list[str]) -> Contents:
     for rank, texts in enumerate(lines):
         journal = stores.Journal(run, rank=rank, world=len(lines))
         times = [10 * at + rank for at in range(len(texts))]
-        journal.add(records.Console, lines=texts, times=times, open=[len(texts) - 1])
+        journal.add(records.ConsoleRecord, lines=texts, times=times, open=[len(texts) - 1])
         journal.finish()
     made = Contents(run, bounds=LIVE)
     made.refresh()

@@ -111,7 +111,7 @@ def _step(journal: Journal, chance: random.Random, step: int, rank: int, slow: f
         values = [
             [chance.uniform(0.5, 1.5) * (3 if expert == layer else 1) for expert in range(16)] for layer in range(8)
         ]
-        journal.add(records.Matrix, name="moe/tokens_per_expert", values=values, step=step)  # type: ignore[arg-type]
+        journal.add(records.MatrixRecord, name="moe/tokens_per_expert", values=values, step=step)  # type: ignore[arg-type]
         rows = [
             {
                 "prompt": f"Question {step}-{n}: what is {n} + {n}?",
@@ -136,7 +136,7 @@ def _step(journal: Journal, chance: random.Random, step: int, rank: int, slow: f
 def _spans(journal: Journal, names: list[str], step: int) -> None:
     base = BEGAN + step * 10**9
     journal.add(
-        records.Spans, names=names, threads=["main"], name=[0, 1, 2, 3], thread=[0] * 4, id=[step * 4 + n for n in range(1, 5)],
+        records.SpansRecord, names=names, threads=["main"], name=[0, 1, 2, 3], thread=[0] * 4, id=[step * 4 + n for n in range(1, 5)],
         parent=[0, *[step * 4 + 1] * 3], start=[base, base, base + 10**8, base + 3 * 10**8],
         duration=[4 * 10**8, 10**8, 2 * 10**8, 5 * 10**7], step=[step] * 4,
     )  # fmt: skip
@@ -157,7 +157,7 @@ def traced(root: Path) -> Path:
         ]  # fmt: skip
         names = sorted({row[0] for row in rows})
         journal.add(
-            records.Spans, names=names, threads=["main", "tpu0", "tpu0_queue"], name=[names.index(row[0]) for row in rows],
+            records.SpansRecord, names=names, threads=["main", "tpu0", "tpu0_queue"], name=[names.index(row[0]) for row in rows],
             thread=[row[1] for row in rows], id=[row[2] for row in rows], parent=[row[3] for row in rows],
             start=[base + row[4] * ms for row in rows], duration=[row[5] * ms for row in rows], step=[step] * len(rows),
             kinds={"tpu0": "device", "tpu0_queue": "queue"}, tags={str(first + 1): {"layers": 8, "note": "<b>bold</b>"}},

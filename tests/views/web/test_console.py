@@ -24,7 +24,7 @@ def printed(root: Path, lines: list[str], *, id: str = "said", **more: list[int]
     run = stores.make_run(root, "p", id)
     journal = stores.Journal(run)
     journal.step(0, loss=1.0)
-    journal.add(records.Console, lines=lines, times=[stores.BEGAN + at for at in range(len(lines))], **more)
+    journal.add(records.ConsoleRecord, lines=lines, times=[stores.BEGAN + at for at in range(len(lines))], **more)
     journal.finish()
     return run
 

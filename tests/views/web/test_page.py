@@ -323,11 +323,11 @@ def _poison(root: Path, payloads: list[str]) -> None:
         journal.add(records.Alert, title=text, text=text, level="warn", rule=text, step=1, evidence={text: text})
     for path in ("files/report.md", "files/x.svg"):
         journal.add(records.File, name=payloads[0], path=path, media="text/markdown", size=9, caption=payloads[1])
-    journal.add(records.Matrix, name=payloads[0], values=[[1.0, 2.0]], step=1)
+    journal.add(records.MatrixRecord, name=payloads[0], values=[[1.0, 2.0]], step=1)
     names = payloads[:50]
     count = range(len(names))
     journal.add(
-        records.Spans, names=names, threads=[payloads[0]], name=[*count], thread=[0 for _ in count], id=[n + 1 for n in count],
+        records.SpansRecord, names=names, threads=[payloads[0]], name=[*count], thread=[0 for _ in count], id=[n + 1 for n in count],
         parent=[0 for _ in count], start=[stores.BEGAN for _ in count], duration=[10**6 for _ in count], step=[1 for _ in count],
     )  # fmt: skip
     journal.finish()

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from chiplog.commands.sync import side_process
-from chiplog.core.engine.attachments import make_private
+from chiplog.core.paths import make_private
 from chiplog.sinks.delivery.relay import Orders, serve
 from chiplog.sinks.registry import QUIET
 from chiplog.store import layout

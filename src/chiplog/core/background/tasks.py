@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from chiplog.core import messages, records
-from chiplog.core.engine.device_hooks import Machine
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rows import RowWriter
 from chiplog.core.engine.rules import CarriedState
-from chiplog.core.engine.splitter import Splitter
 from chiplog.core.engine.step_count import StepCount
+from chiplog.core.engine.value_splitter import Splitter
+from chiplog.core.machine import Machine
 from chiplog.core.protocols import StepTimer
 from chiplog.core.records import Number, Plain, Row
 from chiplog.core.tracing.tracer import Tracer
@@ -77,7 +77,7 @@ class BackgroundTasks:
     def write_spans(self) -> None:
         """Write the spans that have finished, and the times of the steps they complete."""
         while (batch := self._tracer.take(self._recorder.clock.offset)) is not None:
-            self._recorder.write(records.Spans, **batch)
+            self._recorder.write(records.SpansRecord, **batch)
             if self._times is not None:
                 for step, row in self._times.feed(batch):
                     self._write_row(row, step)

@@ -12,18 +12,18 @@ from chiplog.core.clock import RunClock
 from chiplog.core.engine.alerts import Alerts
 from chiplog.core.engine.attachments import Attachments
 from chiplog.core.engine.changes import Changes
-from chiplog.core.engine.device_hooks import Machine
 from chiplog.core.engine.events import Events
 from chiplog.core.engine.held_journal import HeldJournal
+from chiplog.core.engine.live_reader import LiveReader, StoredRun
 from chiplog.core.engine.null_journal import NullJournal
-from chiplog.core.engine.read_back import ReadBack, StoredRun
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rows import RowWriter
 from chiplog.core.engine.rules import CarriedState, Rules
 from chiplog.core.engine.shutdown import Shutdown, SinkDelivery
-from chiplog.core.engine.splitter import Splitter
 from chiplog.core.engine.step_count import StepCount
+from chiplog.core.engine.value_splitter import Splitter
 from chiplog.core.identity import Identity
+from chiplog.core.machine import Machine
 from chiplog.core.protocols import Finding, JournalLike, Rule, Stage
 from chiplog.core.records import Number, Plain, Row
 from chiplog.core.tracing.tracer import Tracer
@@ -74,7 +74,7 @@ class Components:
             identity, recorder, tracer=self.tracer, files=self.files, tasks=self.tasks, background=background
         )
         self.changes = Changes(recorder, wake)
-        self.read_back = ReadBack(recorder, self.tracer, self.tasks, self.changes, read)
+        self.read_back = LiveReader(recorder, self.tracer, self.tasks, self.changes, read)
         self.shutdown.before.append(self.read_back.repeat_summary)
         if not recorder.keeps or recorder.held:
             self.tracer.on = False

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import msgspec
 
 from chiplog.core.protocols import JournalLike
-from chiplog.core.records import Attempt, Eval, File, Histogram, Matrix, Record, Step, Table, Text
+from chiplog.core.records import Attempt, Eval, File, HistogramRecord, MatrixRecord, Record, Step, Table, TextRecord
 
 # Kinds that users log; others (spans, samples of probes, the clock) are recorded automatically.
-LOGGED = frozenset((Step, Eval, Table, Histogram, Matrix, Text, File))
+LOGGED = frozenset((Step, Eval, Table, HistogramRecord, MatrixRecord, TextRecord, File))
 
 FEW = 1000  # records that are held while nothing has been logged
 

@@ -35,7 +35,7 @@ class Text(Media):
     """Text, such as a sample of the model: `run.log({"sample": Text(output)})`."""
 
     __slots__ = ("text",)
-    kind = records.Text
+    kind = records.TextRecord
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -48,7 +48,7 @@ class Histogram(Media):
     """A distribution, binned immediately: from values, or from `counts` and `edges` (one more edge than counts)."""
 
     __slots__ = ("counts", "edges", "problem")
-    kind = records.Histogram
+    kind = records.HistogramRecord
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Matrix(Media):
     """Numbers in rows and columns: `run.log({"moe/load": Matrix(counts)})`, rows first."""
 
     __slots__ = ("problem", "values")
-    kind = records.Matrix
+    kind = records.MatrixRecord
 
     def __init__(self, values: Any) -> None:
         self.values: list[list[float]] = []

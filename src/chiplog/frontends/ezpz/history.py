@@ -24,11 +24,11 @@ from chiplog.frontends.ezpz.output import files
 from chiplog.frontends.ezpz.output.jsonl import SINK, JsonlFile
 from chiplog.frontends.ezpz.output.rows import table
 from chiplog.frontends.ezpz.rows_in_memory import RowsInMemory
+from chiplog.frontends.ezpz.run_writer import Writer, leaves, start_run
 from chiplog.frontends.ezpz.stopwatch import StopWatch
 from chiplog.frontends.ezpz.stored_history import StoredHistory
 from chiplog.frontends.ezpz.summary_line import COUNTERS, format_compact_summary
 from chiplog.frontends.ezpz.tracker import NullTracker, Tracker, open_backends, resolve_backend_names, sinks_of
-from chiplog.frontends.ezpz.writer import Writer, leaves, start_run
 from chiplog.metrics.ranks.statistics import ALWAYS
 from chiplog.runtime.ranks import detect
 from chiplog.runtime.ranks.reduce_options import AUTOMATIC

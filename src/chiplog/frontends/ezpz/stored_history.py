@@ -10,7 +10,7 @@ from chiplog import Run, Stored
 from chiplog.core.records import Plain
 from chiplog.frontends.ezpz import output
 from chiplog.frontends.ezpz.output.rows import rows
-from chiplog.frontends.ezpz.writer import Writer
+from chiplog.frontends.ezpz.run_writer import Writer
 from chiplog.views.metric_families import ABOUT_RANKS, group_of, grouped
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class StoredHistory:
 
     @property
     def _stored(self) -> Stored:
-        from chiplog.views.update_order import ByCall  # which imports numpy
+        from chiplog.views.call_order import ByCall  # which imports numpy
 
         return ByCall(self._run.dir)
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from chiplog import ChiplogError, Run, TrackerBackend
-from chiplog.frontends.ezpz.backends.built_in import CSVBackend, MLflowBackend, OtherSink, SinkBackend, WandbBackend
+from chiplog.frontends.ezpz.backends.built_in import BuiltInBackend, CSVBackend, MLflowBackend, OtherSink, WandbBackend
 from chiplog.frontends.ezpz.backends.custom import DirectCalls, QueuedCalls, name_of, sink_factory
 from chiplog.frontends.ezpz.backends.service_runs import ActiveWandb
 from chiplog.frontends.ezpz.environment import wandb_is_off
-from chiplog.frontends.ezpz.writer import Writer, start_run
+from chiplog.frontends.ezpz.run_writer import Writer, start_run
 from chiplog.runtime.ranks import detect
 from chiplog.sinks import registry
 
@@ -37,7 +37,7 @@ __all__ = [
 logger = logging.getLogger("chiplog.ezpz")
 
 VARIABLES = ("EZPZ_TRACKER_BACKENDS", "EZPZ_TRACKERS")
-BUILT_IN: dict[str, type[SinkBackend]] = {"csv": CSVBackend, "mlflow": MLflowBackend, "wandb": WandbBackend}
+BUILT_IN: dict[str, type[BuiltInBackend]] = {"csv": CSVBackend, "mlflow": MLflowBackend, "wandb": WandbBackend}
 
 _registered: dict[str, Callable[..., Any]] = {}
 
@@ -70,9 +70,9 @@ class Tracker:
         """Belong to a run whose sinks are the backends; on a rank without a journal, your own are called from here."""
         self._start, self._writer = None, writer
         for backend in self.backends:
-            if isinstance(backend, SinkBackend):
+            if isinstance(backend, BuiltInBackend):
                 backend.bind(writer)
-        custom = [one for one in self.backends if not isinstance(one, (SinkBackend, ActiveWandb))]
+        custom = [one for one in self.backends if not isinstance(one, (BuiltInBackend, ActiveWandb))]
         if custom and writer.run.identity.rank != 0:
             self._queued = QueuedCalls(custom)
             if config := writer.run.identity.config:
@@ -86,14 +86,14 @@ class Tracker:
     @property
     def project_name(self) -> str | None:
         """The project name that the backends were created with."""
-        names = (one.project_name for one in self.backends if isinstance(one, SinkBackend))
+        names = (one.project_name for one in self.backends if isinstance(one, BuiltInBackend))
         return next((name for name in names if name), None)
 
     @property
     def config(self) -> dict[str, Any]:
         """The config that the backends were created with."""
         return {
-            key: value for one in self.backends if isinstance(one, SinkBackend) for key, value in one.config.items()
+            key: value for one in self.backends if isinstance(one, BuiltInBackend) for key, value in one.config.items()
         }
 
     # -- all backends ----------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def sinks_of(backends: Iterable[Any]) -> dict[str, object]:
         name = name_of(backend)
         while name in sinks:
             name += "-2"
-        if not isinstance(backend, SinkBackend):
+        if not isinstance(backend, BuiltInBackend):
             sinks[f"{name}-active" if isinstance(backend, ActiveWandb) else name] = sink_factory(backend)
         elif backend.writes:
             sinks[name] = backend.sink()

@@ -12,10 +12,10 @@ from chiplog import Run, assembly
 from chiplog.assembly.run_sinks import sink_state
 from chiplog.core import messages
 from chiplog.core.values.text import reason, words
-from chiplog.frontends.kempnerforge import client
-from chiplog.frontends.kempnerforge.client import Client
+from chiplog.frontends.kempnerforge import wandb_client
 from chiplog.frontends.kempnerforge.config import MetricsConfig
 from chiplog.frontends.kempnerforge.logger import get_logger
+from chiplog.frontends.kempnerforge.wandb_client import Client
 from chiplog.sinks import registry
 from chiplog.store import layout
 
@@ -72,7 +72,7 @@ class LazyRun:
             self._write(metrics, step)
         if self._client is not None:
             self._send(self._client, metrics, step)
-        elif self._wandb and not self._late and client.is_imported():
+        elif self._wandb and not self._late and wandb_client.is_imported():
             self._late = True
             _logger.warning(
                 "wandb was imported after the first logged step, and its run is in another process: wandb.run is None "
@@ -115,7 +115,7 @@ class LazyRun:
         sinks: dict[str, dict[str, Any]] = {}
         if self._wandb and self._client is None and self._is_installed():
             self._client = self._start_here(run_id, known_id)
-            if self._client is None and not client.is_stand_in():
+            if self._client is None and not wandb_client.is_stand_in():
                 sinks["wandb"] = {"project": config.wandb_project, **({"id": known_id} if known_id else {})}
         if self._client is not None:
             run_id = str(self._client.id or run_id)
@@ -167,10 +167,10 @@ class LazyRun:
     def _start_here(self, run_id: str, known_id: str) -> Client | None:
         """W&B's own client in this process, if the script uses it."""
         try:
-            if not client.is_wanted():
+            if not wandb_client.is_wanted():
                 return None
             name = getattr(self._config, "wandb_run_name", None)
-            started = client.start(self._config.wandb_project, name, run_id, known_id)
+            started = wandb_client.start(self._config.wandb_project, name, run_id, known_id)
         except Exception as error:
             self._late = True  # this warning says why its run is not here, so the other one is not needed
             self._fail(reason(error))
@@ -239,7 +239,7 @@ class _LoggingBackend:
         pass
 
 
-class _Backend(_LoggingBackend):
+class _RunBackend(_LoggingBackend):
     """A destination with a run of its own, or one of several of the same run."""
 
     def __init__(self, config: Any, lazy_run: LazyRun) -> None:
@@ -263,7 +263,7 @@ class _Backend(_LoggingBackend):
         raise NotImplementedError
 
 
-class WandBBackend(_Backend):
+class WandBBackend(_RunBackend):
     """Weights & Biases. Nothing happens before the first `log`, which sets `config.wandb_run_id`."""
 
     def __init__(self, config: Any, lazy_run: LazyRun | None = None) -> None:
@@ -283,7 +283,7 @@ class WandBBackend(_Backend):
         return self._run
 
 
-class TensorBoardBackend(_Backend):
+class TensorBoardBackend(_RunBackend):
     """An event file in `config.tensorboard_dir`, from the first `log` on."""
 
     def __init__(self, config: Any, lazy_run: LazyRun | None = None) -> None:

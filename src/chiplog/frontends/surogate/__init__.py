@@ -6,11 +6,11 @@
 """
 
 from chiplog.frontends.surogate import _surogate
+from chiplog.frontends.surogate.arguments import GPUUtilInfo
 from chiplog.frontends.surogate.console import LogVerbosity
 from chiplog.frontends.surogate.context import training_logger_context
 from chiplog.frontends.surogate.logger import TrainingRunLogger
 from chiplog.frontends.surogate.moe_stats import RouterStats
-from chiplog.frontends.surogate.parsing import GPUUtilInfo
 
 __all__ = [
     "GPUUtilInfo",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from chiplog.core.records import Plain
-from chiplog.frontends.surogate.calls import Report, Unusable, shown
-from chiplog.frontends.surogate.parsing import number
+from chiplog.frontends.surogate.arguments import number
+from chiplog.frontends.surogate.safe_calls import Report, Unusable, shown
 
 KINDS = ("device", "managed", "pinned", "pageable")  # bytes of each
 SEGMENTS = {

@@ -14,11 +14,11 @@ from typing import Any, TextIO
 from chiplog import Run, assembly
 from chiplog.core import messages
 from chiplog.core.records import AnyRecord, Plain, Record
-from chiplog.frontends.surogate import allocator, identity, parsing, schema
-from chiplog.frontends.surogate.calls import Unusable, harmless, reporter, shown
+from chiplog.frontends.surogate import allocator, arguments, run_choice, schema
 from chiplog.frontends.surogate.console import LogVerbosity, layout
 from chiplog.frontends.surogate.log_file import LogFile, usable
 from chiplog.frontends.surogate.moe_stats import moe_stats
+from chiplog.frontends.surogate.safe_calls import Unusable, harmless, reporter, shown
 from chiplog.metrics import speed_of_light
 from chiplog.metrics.moe import FIELDS
 from chiplog.sinks.console.sink import Console
@@ -59,7 +59,7 @@ class TrainingRunLogger:
         self._moe: dict[str, int | float] = {}
         self._section = 0.0
         self.run = assembly.beside(
-            **{"sinks": {**own, **(sinks or {})}, **identity.settle(path, resume, settings), **settings}
+            **{"sinks": {**own, **(sinks or {})}, **run_choice.settle(path, resume, settings), **settings}
         )
         if not self.run.inert:  # on rank 0
             if file is not None:
@@ -98,14 +98,14 @@ class TrainingRunLogger:
             if loader is None:
                 continue
             try:
-                self.run.event("dataset", split=split, **parsing.dataset(loader, f"{split}_loader", report))
+                self.run.event("dataset", split=split, **arguments.dataset(loader, f"{split}_loader", report))
             except Unusable as error:  # the other split may be usable
                 report(error.argument, str(error))
 
     @harmless
     def log_gpu_model(self, gpu: object = None, *, rank: int = 0, **more: object) -> None:
         """A GPU at the start: any of the documented fields, in a mapping, on an object, or by keyword."""
-        about = parsing.gpu_model(gpu, more, reporter(self.run, "log_gpu_model"))
+        about = arguments.gpu_model(gpu, more, reporter(self.run, "log_gpu_model"))
         self.run.event("gpu-model", **{"id": rank, **about, "rank": rank})
 
     @harmless
@@ -135,15 +135,15 @@ class TrainingRunLogger:
         if not isinstance(dtype, (str, Mapping)):
             raise Unusable("dtype", f"dtype is {shown(dtype)}, not a name or names by part; nothing is logged")
         best = {
-            name: None if peak is None else parsing.required(peak, f"the peak of {name}")
+            name: None if peak is None else arguments.required(peak, f"the peak of {name}")
             for name, peak in (peaks or {}).items()
         }
-        devices = int(parsing.required(world_size, "world_size"))
+        devices = int(arguments.required(world_size, "world_size"))
         if devices < 1:
             raise Unusable("world_size", f"world_size is {devices}, not a number of devices; nothing is logged")
         dtypes = dict.fromkeys(speed_of_light.PARTS, dtype) if isinstance(dtype, str) else dtype
         parts = {
-            name: speed_of_light.ModelPart(parsing.required(flops, name), dtypes.get(name, "bf16"))
+            name: speed_of_light.ModelPart(arguments.required(flops, name), dtypes.get(name, "bf16"))
             for name, flops in (("blocks", blocks), ("lm_head", lm_head), ("attention", attention))
         }
         estimate = speed_of_light.estimate(
@@ -155,17 +155,17 @@ class TrainingRunLogger:
     @harmless
     def set_expected_time_per_token(self, expected: object, **options: Any) -> None:
         """Nanoseconds per token, or a trainer whose `config`, of a dense transformer, determines the work per token."""
-        nanoseconds = parsing.number(expected)
+        nanoseconds = arguments.number(expected)
         if isinstance(nanoseconds, (int, float, str)):
-            self._ns_per_token = parsing.required(nanoseconds, "expected") or None
+            self._ns_per_token = arguments.required(nanoseconds, "expected") or None
             return
-        parts = parsing.work(expected)
+        parts = arguments.work(expected)
         self.log_sol_estimate(*(part.flops for part in parts.values()), **options)
 
     @harmless
     def set_training_tokens(self, tokens: int) -> None:
         """How many tokens are left to train on; every later step shows the time left."""
-        self.run.event("plan", tokens=int(parsing.required(tokens, "tokens")))
+        self.run.event("plan", tokens=int(arguments.required(tokens, "tokens")))
 
     # -- while training -----------------------------------------------------------------------------------------------
 
@@ -183,20 +183,20 @@ class TrainingRunLogger:
     ) -> None:
         """One step. Keywords add `kd_loss`, `moe_aux_loss`, `moe_z_loss`, `moe_load_imbalance`, any other `moe_…`, and
         numbers or texts of your own."""
-        report, number = reporter(self.run, "log_step"), parsing.step(step)
-        tokens, duration = parsing.number(step_tokens), parsing.number(duration_ms)
+        report, number = reporter(self.run, "log_step"), arguments.step(step)
+        tokens, duration = arguments.number(step_tokens), arguments.number(duration_ms)
         row = {
             "epoch": epoch,
             "step_tokens": tokens,
             "duration_ms": duration,
             "norm": norm,
-            "loss": parsing.loss(loss, report),
+            "loss": arguments.loss(loss, report),
             "lr": lr,
             "tokens_per_second": speed_of_light.rate(tokens, duration),
             "sol": speed_of_light.share_in_ms(self._ns_per_token, tokens, duration),
             **more,
         }
-        logged = parsing.loggable(self.run, "train", row, schema.STEP, number, report)
+        logged = arguments.loggable(self.run, "train", row, schema.STEP, number, report)
         self.run.log({f"train/{name}": value for name, value in logged.items()}, step=number)
         if more:
             routers = {name: logged.get(f"moe_{name}") for name in FIELDS}
@@ -219,17 +219,17 @@ class TrainingRunLogger:
         self, step: int, epoch: float, eval_tokens: int, duration_ms: int, loss: float, **more: object
     ) -> None:
         """An evaluation. Keywords add numbers and texts of your own."""
-        report, number = reporter(self.run, "log_eval"), parsing.step(step)
-        tokens, duration = parsing.number(eval_tokens), parsing.number(duration_ms)
+        report, number = reporter(self.run, "log_eval"), arguments.step(step)
+        tokens, duration = arguments.number(eval_tokens), arguments.number(duration_ms)
         row = {
             "epoch": epoch,
             "eval_tokens": tokens,
             "duration_ms": duration,
-            "loss": parsing.loss(loss, report),
+            "loss": arguments.loss(loss, report),
             "tokens_per_second": speed_of_light.rate(tokens, duration),
             **more,
         }
-        self.run.eval(parsing.loggable(self.run, "eval", row, schema.EVAL, number, report), step=number)
+        self.run.eval(arguments.loggable(self.run, "eval", row, schema.EVAL, number, report), step=number)
 
     @harmless
     def log_moe_stats(self, step: int, *stats: object, **named: object) -> None:
@@ -238,10 +238,10 @@ class TrainingRunLogger:
         if len(stats) > len(FIELDS):
             report("by place", f"routers have {len(FIELDS)} numbers, not {len(stats)}; the others are left out")
         logged = {**dict(zip(FIELDS, stats, strict=False)), **{_SHORT.get(key, key): named[key] for key in named}}
-        routers = parsing.numbers({name: value for name, value in logged.items() if name in FIELDS}, report)
-        more: dict[str, Plain] = {name: parsing.number(value) for name, value in logged.items() if name not in FIELDS}
+        routers = arguments.numbers({name: value for name, value in logged.items() if name in FIELDS}, report)
+        more: dict[str, Plain] = {name: arguments.number(value) for name, value in logged.items() if name not in FIELDS}
         self._moe |= routers
-        self.run.event("moe", step=parsing.step(step), **routers, **more)
+        self.run.event("moe", step=arguments.step(step), **routers, **more)
 
     def get_moe_stats(self, full: bool = False) -> dict[str, float | bool]:
         """The newest numbers of the routers, and whether there are any: zeros and `valid` False for a dense model.
@@ -253,32 +253,32 @@ class TrainingRunLogger:
     @harmless
     def log_gpu_state(self, step: int, gpu_id: int, gpu_util: object) -> None:
         """A GPU at a step: a `GPUUtilInfo`, or anything with its fields or those of the table."""
-        state = parsing.gpu(gpu_util, reporter(self.run, "log_gpu_state"))
-        self.run.event("gpu", step=parsing.step(step), **{"id": parsing.step(gpu_id), **state})
+        state = arguments.gpu(gpu_util, reporter(self.run, "log_gpu_state"))
+        self.run.event("gpu", step=arguments.step(step), **{"id": arguments.step(gpu_id), **state})
 
     @harmless
     def log_abs_maxes(self, step: int, abs_maxes: Mapping[str, float]) -> None:
         """The largest absolute value of each tensor."""
         if not isinstance(abs_maxes, Mapping):
             raise Unusable("abs_maxes", f"abs_maxes is {shown(abs_maxes)}, not numbers by name; nothing is logged")
-        values = parsing.numbers(abs_maxes, reporter(self.run, "log_abs_maxes"))
+        values = arguments.numbers(abs_maxes, reporter(self.run, "log_abs_maxes"))
         listed = [{"name": str(name), "value": value} for name, value in values.items()]
-        self.run.event("abs-maxes", step=parsing.step(step), abs_maxes=listed)
+        self.run.event("abs-maxes", step=arguments.step(step), abs_maxes=listed)
 
     @harmless
     def log_message(self, step: int, msg: str) -> None:
-        self.run.event("info", step=parsing.step(step), message=str(msg))
+        self.run.event("info", step=arguments.step(step), message=str(msg))
 
     @harmless
     def log_section_start(self, step: int, info: str) -> None:
         """Start something that takes a while; `log_section_end` logs how long it took."""
         self._section = time.monotonic()
-        self.run.event("section", step=parsing.step(step), info=str(info))
+        self.run.event("section", step=arguments.step(step), info=str(info))
 
     @harmless
     def log_section_end(self, step: int, info: str = "") -> None:
         duration = int((time.monotonic() - self._section) * 1000)
-        self.run.event("info", step=parsing.step(step), message=str(info), duration_ms=duration)
+        self.run.event("info", step=arguments.step(step), message=str(info), duration_ms=duration)
 
     @harmless
     def set_phase(self, phase: str) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from chiplog.core import records
-from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Plain, Step, Text
+from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Plain, Step, TextRecord
 from chiplog.metrics.moe import DOCUMENTED, FIELDS, INLINE
 
 STEP = ("epoch", "step_tokens", "duration_ms", "norm", "loss", "lr")
@@ -58,7 +58,7 @@ def objects(record: AnyRecord, notes: dict[str, Plain]) -> Iterator[dict[str, Pl
     elif isinstance(record, Eval):
         row = {**plain["metrics"], **_texts("eval", at, notes)}
         yield _with_others({"log": "eval", **at, **_all(EVAL, row)}, row, "eval")
-    elif isinstance(record, Text):
+    elif isinstance(record, TextRecord):
         _note(record, at, notes)
     elif isinstance(record, Attempt):
         notes.clear()  # a new attempt has no phase yet
@@ -85,7 +85,7 @@ def _with_others(fields: dict[str, Plain], row: Mapping[str, Plain], group: str)
     return {**fields, **{f"{group}/{name}" if name in _FIRST else name: value for name, value in others.items()}}
 
 
-def _note(record: Text, at: Mapping[str, Plain], notes: dict[str, Plain]) -> None:
+def _note(record: TextRecord, at: Mapping[str, Plain], notes: dict[str, Plain]) -> None:
     """Keep a text for the row of its step, which follows."""
     group, _, name = record.name.partition("/")
     if group not in _OURS or name in _OURS[group]:

@@ -50,7 +50,7 @@ class MetricsLoggerOptions:
         return [*sinks, *(thread.product() for thread in parts.threads if thread.wait())]
 
 
-class _Parts(NamedTuple):
+class _LoggerParts(NamedTuple):
     """What a logger's run consists of: sinks of ours by name, users' backends, and the config."""
 
     sinks: dict[str, Options]
@@ -86,7 +86,7 @@ def _factories(options: MetricsLoggerOptions) -> list[BackendFactory]:
     return factories
 
 
-def _defaults(options: MetricsLoggerOptions, environ: Mapping[str, str]) -> _Parts:
+def _defaults(options: MetricsLoggerOptions, environ: Mapping[str, str]) -> _LoggerParts:
     """TensorBoard, or CLU if it has options, and W&B."""
     clu, wandb = (options.backend_kwargs.get(name) for name in ("clu", "wandb"))
     threads: list[FactoryThread] = []
@@ -103,12 +103,12 @@ def _defaults(options: MetricsLoggerOptions, environ: Mapping[str, str]) -> _Par
         sinks["tensorboard"] = _tensorboard(options)
     if (wandb_options := _wandb(options, environ)) is not None:
         sinks["wandb"] = wandb_options
-    return _Parts(sinks, threads, backends.config_of(wandb or {}))
+    return _LoggerParts(sinks, threads, backends.config_of(wandb or {}))
 
 
-def _from_factories(factories: list[BackendFactory]) -> _Parts:
+def _from_factories(factories: list[BackendFactory]) -> _LoggerParts:
     """What factories return: a backend of ours becomes a sink of the logger's run, others stay as they are."""
-    parts = _Parts({}, [], {})
+    parts = _LoggerParts({}, [], {})
     for factory in factories:
         thread = _thread(factory, factory_name(factory))
         ours = _sink_backend(thread)
@@ -133,7 +133,7 @@ def _thread(factory: Callable[[], object], name: str) -> FactoryThread:
     return FactoryThread(lambda: _two_methods(factory()), name)
 
 
-class _Backend:
+class _TwoMethods:
     """A user's backend reduced to the protocol's two methods: its other methods may mean something else."""
 
     takes_arrays = True
@@ -146,7 +146,7 @@ class _Backend:
 def _two_methods(backend: Any) -> object:
     """A backend by its two methods; one of ours, and a metric writer of CLU, as it is."""
     is_writer = not hasattr(backend, "log_scalar") and hasattr(backend, "write_scalars")
-    return backend if is_writer or isinstance(backend, SinkBackend) else _Backend(backend)
+    return backend if is_writer or isinstance(backend, SinkBackend) else _TwoMethods(backend)
 
 
 def _tensorboard(options: MetricsLoggerOptions) -> Options:

@@ -13,7 +13,7 @@ class Vector(Media):
     """An array or list of numbers, which may still be on a device."""
 
     __slots__ = ("arrays",)
-    kind = records.Matrix
+    kind = records.MatrixRecord
 
     def __init__(self, values: object) -> None:
         self.arrays = {"values": values}

@@ -10,11 +10,14 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from chiplog.core.errors import ChiplogError
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -29,7 +32,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 def count_torch(
-    module: Any,
+    module: torch.nn.Module,
     *args: object,
     backward: bool = True,
     loss: Callable[[Any], Any] | None = None,
@@ -77,7 +80,12 @@ def count_jax(step: Any, *args: object, **kwargs: object) -> int | None:
 
 
 def _run(
-    module: Any, args: Any, kwargs: Any, place: str | None, backward: bool, loss: Callable[[Any], Any] | None
+    module: torch.nn.Module,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    place: str | None,
+    backward: bool,
+    loss: Callable[[Any], Any] | None,
 ) -> Counted:
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -104,7 +112,7 @@ def _run(
     return Counted(forward, counter.get_total_flops())
 
 
-def _twin(module: Any, place: str | None) -> Any:
+def _twin(module: torch.nn.Module, place: str | None) -> torch.nn.Module:
     """A copy of a module with its own parameters: on `meta`, or sharing their data. Its buffers are copies."""
     import torch
 
@@ -117,7 +125,7 @@ def _twin(module: Any, place: str | None) -> Any:
     return copy.deepcopy(module, memo)
 
 
-def _scalar(output: Any) -> Any:
+def _scalar(output: object) -> Any:
     """A scalar for the backward pass: the output's loss, or the sum of everything that has a gradient."""
     import torch
     from torch.utils._pytree import tree_leaves

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting
 from chiplog.core.protocols import StepMeter
 
+if TYPE_CHECKING:
+    from chiplog.metrics.flops import Flops
+
 
 def meter(
     *,
-    model: Any = None,
+    model: object = None,
     params: float | None = None,
-    flops_per_token: Any = None,
+    flops_per_token: float | Flops | None = None,
     device: str | None = None,
-    dtype: Any = "bf16",
+    dtype: object = "bf16",
     peak_tflops: float | None = None,
     memory: bool = False,
     quiet: bool = False,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from chiplog.metrics.moe import Router
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Routing:
@@ -20,9 +23,9 @@ class Routing:
     ) -> None:
         self.layers, self.experts = layers, experts
         self._coefficients = {"aux_coefficient": aux_coefficient, "z_coefficient": z_coefficient}
-        self._sums: dict[str, Any] = {}
+        self._sums: dict[str, torch.Tensor] = {}
 
-    def add(self, layer: int, chosen: Any, logits: Any = None) -> None:
+    def add(self, layer: int, chosen: torch.Tensor, logits: torch.Tensor | None = None) -> None:
         """Add the experts chosen for some tokens, of any shape, and the router's logits, [..., expert]."""
         import torch  # the caller has it
 
@@ -55,10 +58,16 @@ class Routing:
         if "tokens" not in sums:
             return Router(counts, **self._coefficients)
         tokens = sums["tokens"].clamp(min=1)
-        by_layer = {name: sums[name] / tokens for name in ("entropy", "confidence", "z")}
-        return Router(counts, sums["probs"] / tokens[:, None], **by_layer, **self._coefficients)
+        return Router(
+            counts,
+            sums["probs"] / tokens[:, None],
+            entropy=sums["entropy"] / tokens,
+            confidence=sums["confidence"] / tokens,
+            z=sums["z"] / tokens,
+            **self._coefficients,
+        )
 
-    def _sum(self, name: str, width: int | None, device: Any, dtype: Any) -> Any:
+    def _sum(self, name: str, width: int | None, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
         if name not in self._sums:
             import torch
 

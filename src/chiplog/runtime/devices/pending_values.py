@@ -26,7 +26,7 @@ class DeviceEvent(Protocol):
     def query(self) -> bool: ...
 
 
-class _Row(msgspec.Struct, frozen=True):
+class _PendingRow(msgspec.Struct, frozen=True):
     step: int | float
     copies: dict[str, _Copy]
 
@@ -45,7 +45,7 @@ class PendingValues:
     """Rows whose values are being copied."""
 
     def __init__(self) -> None:
-        self._rows: deque[_Row] = deque()
+        self._rows: deque[_PendingRow] = deque()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -66,7 +66,7 @@ class PendingValues:
             if len(self._rows) >= MOST:
                 self._rows.popleft()
                 messages.once("device", f"more than {MOST:,} rows wait for values on a device; the oldest are dropped")
-            self._rows.append(_Row(step, copies))
+            self._rows.append(_PendingRow(step, copies))
 
     def ready(self) -> list[tuple[int | float, dict[str, object]]]:
         """The rows whose values have arrived, in the order they were logged."""
@@ -91,7 +91,7 @@ def _holds(value: object) -> bool:
 
 def _copy(value: Any) -> _Copy:
     if isinstance(value, Media):
-        return _Copy(_Parts(value, {name: _copy(array) for name, array in _arrays(value).items()}), None)
+        return _Copy(_MediaCopy(value, {name: _copy(array) for name, array in _arrays(value).items()}), None)
     if not _holds(value):
         return _Copy(value, _Passed())
     if hasattr(value, "copy_to_host_async"):
@@ -105,12 +105,12 @@ def _copy(value: Any) -> _Copy:
     return _Copy(copy, event)
 
 
-def _arrays(media: Media) -> dict[str, Any]:
-    arrays: dict[str, Any] = media.arrays  # type: ignore[attr-defined]  # only media with arrays get here
+def _arrays(media: Media) -> dict[str, object]:
+    arrays: dict[str, object] = media.arrays  # type: ignore[attr-defined]  # only media with arrays get here
     return arrays
 
 
-class _Parts(msgspec.Struct, frozen=True):
+class _MediaCopy(msgspec.Struct, frozen=True):
     """Media whose arrays are being copied, or on the host already."""
 
     media: Media
@@ -142,7 +142,7 @@ def _arrived(copy: _Copy) -> bool:
 
 def _value(name: str, copy: _Copy) -> int | float | Media | None:
     try:
-        if isinstance(copy.value, _Parts):
+        if isinstance(copy.value, _MediaCopy):
             return copy.value.whole()
         number = convert.number(copy.value)
     except Exception as error:

@@ -214,7 +214,7 @@ def _at_once(work: Work) -> str | None:
         return type(problem).__name__
 
 
-def _flat(work: Work) -> list[Any]:
+def _flat(work: Work) -> list[object]:
     """The leaves of what the work waits for."""
     if not work.flat:
         work.waits, work.flat = list(_leaves(work.waits)), True
@@ -247,7 +247,7 @@ def _state(leaf: Any) -> str | None:
     return ""
 
 
-def _can_be_polled(leaf: Any) -> bool:
+def _can_be_polled(leaf: object) -> bool:
     return not hasattr(leaf, "block_until_ready") or hasattr(leaf, "is_ready")
 
 
@@ -255,25 +255,23 @@ def _no() -> bool:
     return False
 
 
-def _leaves(tree: Any) -> Iterable[Any]:
+def _leaves(tree: object) -> Iterable[object]:
     try:
-        leaves: Iterable[Any] = sys.modules["jax"].tree_util.tree_leaves(tree)
+        leaves: Iterable[object] = sys.modules["jax"].tree_util.tree_leaves(tree)
         return leaves
     except Exception:  # no jax, or half of one
         return _walk(tree)
 
 
-def _walk(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, Mapping):
-        tree = tree.values()
-    elif not isinstance(tree, (list, tuple)):
+def _walk(tree: object) -> Iterator[object]:
+    if not isinstance(tree, (Mapping, list, tuple)):
         yield tree
         return
-    for item in tree:
+    for item in tree.values() if isinstance(tree, Mapping) else tree:
         yield from _walk(item)
 
 
-def _event(leaf: Any) -> Any:
+def _event(leaf: object) -> object:
     """An event after everything queued on a torch device; None for anything else."""
     kind = getattr(getattr(leaf, "device", None), "type", "cpu")
     if kind in ("cpu", "meta") or not hasattr(leaf, "untyped_storage"):

@@ -19,12 +19,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from time import monotonic_ns
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chiplog.core import messages, records
 from chiplog.core.background import forks
 from chiplog.core.values.redact import redact_words
 from chiplog.core.values.text import Aside, cut
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 LINE = 8 << 10  # characters; a longer line continues in another
 MARGIN = 1 << 10  # beyond it, so that a secret at the cut is still seen whole
@@ -179,7 +182,7 @@ class Capture:
     def _write_lines(self, lines: list[_Line]) -> None:
         if lines:
             self._write(
-                records.Console,
+                records.ConsoleRecord,
                 lines=[line.text for line in lines],
                 times=[line.time for line in lines],
                 stderr=[at for at, line in enumerate(lines) if line.place],
@@ -212,8 +215,8 @@ class _Line(NamedTuple):
 class _Tap:
     """Replaces the `write` of a stream, and of the binary stream below it."""
 
-    def __init__(self, stream: Any, write: Callable[[str], int], append: Callable[[bytes], None]) -> None:
-        self._undo: list[tuple[Any, str, Any, Any]] = []
+    def __init__(self, stream: object, write: Callable[[str], int], append: Callable[[bytes], None]) -> None:
+        self._undo: list[tuple[object, str, object, object]] = []
         if isinstance(stream, io.TextIOWrapper):
             flush = _passed_on(stream.flush)
             own = (write.__code__, flush.__code__)
@@ -230,7 +233,7 @@ class _Tap:
                 else:
                     setattr(thing, name, before)
 
-    def _put(self, thing: Any, name: str, ours: Any) -> None:
+    def _put(self, thing: object, name: str, ours: object) -> None:
         before = vars(thing).get(name)
         setattr(thing, name, ours)
         self._undo.append((thing, name, ours, before))
@@ -246,11 +249,11 @@ def _passed_on(flush: Callable[[], None]) -> Callable[[], None]:
 
 
 def _captured_bytes(
-    write: Callable[[Any], int], append: Callable[[bytes], None], own: tuple[CodeType, CodeType]
-) -> Callable[[Any], int]:
+    write: Callable[[ReadableBuffer], int], append: Callable[[bytes], None], own: tuple[CodeType, CodeType]
+) -> Callable[[ReadableBuffer], int]:
     """A `write` of bytes that is captured, unless the bytes come from the text layer and were captured as text."""
 
-    def captured(data: Any, /) -> int:
+    def captured(data: ReadableBuffer, /) -> int:
         written = write(data)
         frame: FrameType | None = sys._getframe(1)
         for _ in range(DEPTH):
@@ -338,7 +341,7 @@ def _shortened(text: str | bytes) -> str | bytes:
     return text[:CHUNK] + mark + ("\n" if text.endswith("\n") else "")
 
 
-def _copied(data: Any) -> bytes:
+def _copied(data: ReadableBuffer) -> bytes:
     """A copy of a buffer that its owner will reuse; no more than is kept."""
     try:
         return bytes(memoryview(data).cast("B")[:CHUNK])

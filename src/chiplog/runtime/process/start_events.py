@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from chiplog.core import records
-from chiplog.core.engine.attachments import make_dir
+from chiplog.core.paths import make_dir
 from chiplog.core.run import Run
 from chiplog.core.values import convert
 from chiplog.core.values.redact import redact
@@ -58,7 +58,8 @@ def introduce(made: Run, environ: Mapping[str, str]) -> None:
         description.note_environment(environment)
         description.save_changes()
         _keep(made, "packages.txt", "".join(f"{line}\n" for line in source_state.packages()))
-        if (environment.get("git") or {}).get("dirty"):
+        git = environment.get("git")
+        if isinstance(git, Mapping) and git.get("dirty"):
             _keep(made, "git.diff", source_state.diff(Path(identity.cwd), environ))
 
     thread = threading.Thread(target=collect, name="chiplog-environment", daemon=True)

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from chiplog.core.engine.attachments import make_place
+from chiplog.core.paths import make_place
 
 
 class FirstText:

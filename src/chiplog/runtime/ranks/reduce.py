@@ -20,15 +20,15 @@ from chiplog.metrics.moe import Router
 from chiplog.metrics.ranks.moe_routers import flat
 from chiplog.metrics.ranks.step_gather import Topic
 from chiplog.metrics.ranks.stragglers import Facts
-from chiplog.runtime.ranks.gaps import Gaps
 from chiplog.runtime.ranks.reduce_options import ReduceOptions, is_sent
 from chiplog.runtime.ranks.rounds.group_rounds import GroupRounds
-from chiplog.runtime.ranks.rounds.lifecycle import Lifecycle
 from chiplog.runtime.ranks.rounds.rank_facts import FactsByRank
 from chiplog.runtime.ranks.rounds.round_lock import RoundLock
 from chiplog.runtime.ranks.rounds.row_queue import RowQueue
+from chiplog.runtime.ranks.rounds.shutdown_flags import ShutdownFlags
 from chiplog.runtime.ranks.rounds.sync_rows import SyncRows
 from chiplog.runtime.ranks.rounds.thread import RoundThread
+from chiplog.runtime.ranks.statistics_gaps import Gaps
 from chiplog.runtime.ranks.statistics_writer import StatisticsRun, StatisticsWriter
 from chiplog.runtime.ranks.transport.group import Group
 from chiplog.runtime.ranks.transport.late_group import has_group
@@ -50,9 +50,9 @@ class Reduce:
         self._queue, self._facts = RowQueue(), FactsByRank(group.rank, facts)
         self._gaps = Gaps(options.deadline, main=self._main)
         self._writer = StatisticsWriter(options, self._facts.by_rank, main=self._main)
-        self._lifecycle, self._wakeup, lock = Lifecycle(), WakeUp(), RoundLock()
+        self._shutdown, self._wakeup, lock = ShutdownFlags(), WakeUp(), RoundLock()
         self._rounds = GroupRounds(
-            group, options, self._queue, self._facts, self._writer, self._gaps, self._lifecycle, main=self._main
+            group, options, self._queue, self._facts, self._writer, self._gaps, self._shutdown, main=self._main
         )
         self._thread = RoundThread(self._rounds, lock, self._wakeup)
         self._sync_rows = SyncRows(self._rounds, lock, self._wakeup, main=self._main)
@@ -94,11 +94,11 @@ class Reduce:
 
     def close(self, timeout: float = CLOSING) -> None:
         """Send what is left, and wait so many seconds at most for the rows of the others."""
-        self._lifecycle.closing = True
+        self._shutdown.closing = True
         self._wakeup.set()
         if self._thread.is_alive:
             was_formed = self._rounds.membership.was_formed
-            self._lifecycle.drained.wait(timeout if was_formed else min(timeout, UNFORMED))
+            self._shutdown.drained.wait(timeout if was_formed else min(timeout, UNFORMED))
         if self._root:
             self._stop()
             if self._queue and (reason := self._why_unsent()):
@@ -121,7 +121,7 @@ class Reduce:
         return self._rounds.membership.members
 
     def forked(self) -> None:
-        self._lifecycle.stopped = True
+        self._shutdown.stopped = True
 
     def _why_unsent(self) -> str:
         """Why rows have no statistics at the end; empty if that is expected."""
@@ -133,16 +133,16 @@ class Reduce:
 
     def _exit(self) -> None:
         """At the end of the process: stay a moment for rank 0, which needs all ranks to receive from one of them."""
-        if not self._lifecycle.closing:  # the run is finished later, and the others should learn of it
+        if not self._shutdown.closing:  # the run is finished later, and the others should learn of it
             self.close(CLOSING if self._root else LINGER)
-        self._lifecycle.exiting = True
+        self._shutdown.exiting = True
         self._wakeup.set()
         if not self._root and self._thread.is_alive and self._rounds.exchange is not None:
-            self._lifecycle.disconnected.wait(LINGER)
+            self._shutdown.disconnected.wait(LINGER)
         self._stop()
 
     def _stop(self) -> None:
-        self._lifecycle.stopped = True
+        self._shutdown.stopped = True
         self._wakeup.set()
         self._thread.join(1.0)
         atexit.unregister(self._exit)

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from chiplog.runtime.ranks import detect
 from chiplog.runtime.ranks.first_text import FirstText
@@ -35,6 +35,14 @@ class KeyValueStore(Protocol):
     def set(self, key: str, value: str) -> None: ...
 
     def add(self, key: str, amount: int) -> int: ...
+
+
+class JaxClient(Protocol):
+    """A client of JAX's coordinator."""
+
+    def key_value_dir_get(self, prefix: str) -> list[tuple[str, str]]: ...
+
+    def key_value_set(self, key: str, value: str) -> None: ...
 
 
 class Claims(Protocol):
@@ -115,7 +123,7 @@ class StoreClaims:
 class JaxClaims:
     """Claims in the key-value store of JAX's coordinator."""
 
-    def __init__(self, client: Any, prefix: str) -> None:
+    def __init__(self, client: JaxClient, prefix: str) -> None:
         self._client, self._prefix = client, prefix
 
     def keeper(self) -> int | None:

@@ -16,8 +16,8 @@ from chiplog.metrics.ranks.moe_routers import pool
 from chiplog.metrics.ranks.statistics import Values, across
 from chiplog.metrics.ranks.step_gather import GatheredStep, Topic
 from chiplog.metrics.ranks.stragglers import Facts, Stragglers
-from chiplog.runtime.ranks.gaps import GapEvents, rank_list
 from chiplog.runtime.ranks.reduce_options import ReduceOptions
+from chiplog.runtime.ranks.statistics_gaps import GapEvents, rank_list
 
 REMEMBERED = 10_000  # steps whose statistics a caller already has
 

@@ -26,20 +26,20 @@ from chiplog.core.records import (
     AnyRecord,
     Event,
     File,
-    Histogram,
+    HistogramRecord,
     Known,
-    Matrix,
+    MatrixRecord,
     Number,
     Plain,
     Record,
     Step,
     Table,
-    Text,
+    TextRecord,
 )
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.text import words
 from chiplog.sinks.adapters.backend_calls import PAUSES, Call, Calls
-from chiplog.sinks.shared.clean import int64
+from chiplog.sinks.shared.clean_values import int64
 from chiplog.sinks.shared.rows import tabulate
 from chiplog.sinks.shared.service_metrics import outward
 
@@ -235,7 +235,7 @@ class Scalars(Methods):
     def calls_for(self, record: Known) -> Iterator[Call]:
         step = self._at(record)
         at = {} if step is None else {"step": step}
-        if isinstance(record, Matrix):
+        if isinstance(record, MatrixRecord):
             if getattr(self.native, "takes_arrays", False):
                 yield Call(partial(self.native.log_scalar, record.name, _array(record), **at))
             return
@@ -276,12 +276,12 @@ class WriterAdapter(Methods):
         if isinstance(record, Event) and record.name == "config":
             if record.data:
                 yield Call(partial(self._configure, record.data), numbers=False)
-        elif isinstance(record, Text):
+        elif isinstance(record, TextRecord):
             yield Call(partial(writer.write_texts, step, {record.name: record.text}), numbers=False)
-        elif isinstance(record, Histogram):
+        elif isinstance(record, HistogramRecord):
             buckets = {record.name: len(record.counts)}
             yield Call(partial(writer.write_histograms, step, {record.name: _values(record)}, buckets), numbers=False)
-        elif isinstance(record, Matrix) and hasattr(writer, "write_histograms"):
+        elif isinstance(record, MatrixRecord) and hasattr(writer, "write_histograms"):
             yield Call(partial(writer.write_histograms, step, {record.name: _array(record)}), numbers=False)
         elif isinstance(record, File) and record.media.startswith("image/"):
             yield Call(partial(self._write_image, record, step), numbers=False)
@@ -346,7 +346,7 @@ def _flat(config: Mapping[str, Plain]) -> dict[str, bool | int | float | str]:
     }
 
 
-def _values(record: Histogram) -> Any:
+def _values(record: HistogramRecord) -> Any:
     """Values with about this histogram: the middle of each bin, as often as it was counted."""
     import numpy  # CLU has it
 
@@ -356,7 +356,7 @@ def _values(record: Histogram) -> Any:
     return numpy.repeat((edges[:-1] + edges[1:]) / 2, numpy.ceil(counts * scale).astype(int))
 
 
-def _array(record: Matrix) -> Any:
+def _array(record: MatrixRecord) -> Any:
     """A matrix as an array; one of a single row as a vector."""
     import numpy  # a backend for arrays has it
 

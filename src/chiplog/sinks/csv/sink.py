@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 
 from chiplog.core import records
-from chiplog.core.engine.attachments import file_mode, make_place
 from chiplog.core.identity import Identity
+from chiplog.core.paths import file_mode, make_place
 from chiplog.core.records import AnyRecord, Event, Plain, Table
 from chiplog.core.values import convert
 from chiplog.sinks.csv.table import GrowingTable, cell
 from chiplog.sinks.shared.append_file import keep_aside
-from chiplog.sinks.shared.clean import file_name
+from chiplog.sinks.shared.clean_values import file_name
+from chiplog.sinks.shared.history_updates import Update, Updates
 from chiplog.sinks.shared.rows import Row, Rows
-from chiplog.sinks.shared.update_rows import Update, Updates
 from chiplog.store.runs.manifest import write_whole
 
 METRICS = "metrics"

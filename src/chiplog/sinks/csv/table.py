@@ -13,7 +13,7 @@ from chiplog.core import messages
 from chiplog.core.records import NONFINITE, Plain
 from chiplog.core.values import convert
 from chiplog.sinks.shared.append_file import CHUNK, AppendFile, keep_aside
-from chiplog.sinks.shared.clean import utf8
+from chiplog.sinks.shared.clean_values import utf8
 
 MOST_COLUMNS = 16_384  # Excel's limit; a new name in every row would make the file grow with the square of the rows
 MOST_PLACES = 1 << 20  # columns in all cached shapes together

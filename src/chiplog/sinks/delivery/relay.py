@@ -19,8 +19,8 @@ import msgspec
 
 from chiplog.core import messages
 from chiplog.core.background import subprocesses
-from chiplog.core.engine.attachments import make_dir
 from chiplog.core.engine.shutdown import SinkDelivery
+from chiplog.core.paths import make_dir
 from chiplog.core.records import Plain
 from chiplog.sinks import registry
 from chiplog.sinks.delivery.courier import say_failing

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import msgspec
 from mlflow.entities import Metric
 
-from chiplog.core.records import Alert, AnyRecord, Attempt, Event, File, Finish, Number, Plain, Step, Table, Text
+from chiplog.core.records import Alert, AnyRecord, Attempt, Event, File, Finish, Number, Plain, Step, Table, TextRecord
 from chiplog.core.values.convert import double
 from chiplog.core.values.flatten import flatten
 from chiplog.metrics.catalog import STATISTICS, is_statistic
 from chiplog.metrics.ranks.statistics import is_reduced
-from chiplog.sinks.shared.clean import INT64, whole_step
+from chiplog.sinks.shared.clean_values import INT64, whole_step
 from chiplog.sinks.shared.service_metrics import outward
 
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
@@ -72,7 +72,7 @@ def pack(batch: Sequence[AnyRecord], prefixes: Prefixes, counter: int, reduced: 
             payload.tags[f"{prefix}alert"] = f"{record.level}: {record.title}"
         elif isinstance(record, File):
             payload.files.append(record)
-        elif isinstance(record, Text):
+        elif isinstance(record, TextRecord):
             payload.texts[f"texts/{safe(record.name)}/{record.time}.txt"] = utf8(record.text)
         elif isinstance(record, Table):
             payload.tables.add(record.name)

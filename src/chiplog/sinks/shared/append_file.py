@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from chiplog.core import messages
-from chiplog.core.engine.attachments import file_mode, is_private, make_place
+from chiplog.core.paths import file_mode, is_private, make_place
 
 CHUNK = 1 << 20
 

@@ -16,17 +16,17 @@ from chiplog.core.records import (
     Event,
     File,
     Finish,
-    Histogram,
-    Matrix,
+    HistogramRecord,
+    MatrixRecord,
     Number,
     Plain,
     Step,
-    Text,
+    TextRecord,
 )
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.media import Histogram as Distribution
 from chiplog.sinks.shared.append_file import AppendFile
-from chiplog.sinks.shared.clean import whole_step
+from chiplog.sinks.shared.clean_values import whole_step
 from chiplog.sinks.shared.service_metrics import outward
 from chiplog.sinks.tensorboard import events
 
@@ -116,15 +116,15 @@ class Tensorboard:
         yield events.text(record.time, self._step, "config", "\n".join(f"    {line}" for line in text.splitlines()))
 
     def _media(self, record: AnyRecord) -> Iterator[bytes]:
-        if isinstance(record, (Text, Histogram, Matrix, File, Alert)):
+        if isinstance(record, (TextRecord, HistogramRecord, MatrixRecord, File, Alert)):
             step = whole_step(record.step, self._step)
-        if isinstance(record, Text):
+        if isinstance(record, TextRecord):
             yield events.text(record.time, step, record.name, record.text)
-        elif isinstance(record, Histogram):
+        elif isinstance(record, HistogramRecord):
             edges, counts = _finite(record.edges), _finite(record.counts)
             if 2 <= len(edges) == len(counts) + 1:  # not one that was truncated to fit a line
                 yield events.histogram(record.time, step, record.name, edges, counts)
-        elif isinstance(record, Matrix):
+        elif isinstance(record, MatrixRecord):
             if numbers := _finite([value for row in record.values for value in row]):
                 bins = Distribution(numbers)
                 sums = sum(numbers), sum(one * one for one in numbers)

@@ -11,10 +11,20 @@ from pathlib import Path
 
 import wandb
 
-from chiplog.core.engine.attachments import file_name
 from chiplog.core.identity import Identity
-from chiplog.core.records import NONFINITE, AnyRecord, Event, File, Histogram, Matrix, Plain, Table, Text
-from chiplog.sinks.shared.clean import ascii_name, cell, edges, int64, utf8
+from chiplog.core.paths import file_name
+from chiplog.core.records import (
+    NONFINITE,
+    AnyRecord,
+    Event,
+    File,
+    HistogramRecord,
+    MatrixRecord,
+    Plain,
+    Table,
+    TextRecord,
+)
+from chiplog.sinks.shared.clean_values import ascii_name, cell, edges, int64, utf8
 from chiplog.sinks.shared.rows import Row, Rows, read_journal, tabulate
 from chiplog.sinks.shared.service_metrics import allocated, outward, texts
 
@@ -38,11 +48,11 @@ def row(record: AnyRecord, run: Path, table: wandb.Table | None = None) -> dict[
 def _values(record: AnyRecord, run: Path, table: wandb.Table | None) -> dict[str, Plain]:
     if isinstance(record, Table):
         return {name(record.name): table}
-    if isinstance(record, Histogram):
+    if isinstance(record, HistogramRecord):
         return {name(record.name): histogram(record)}
-    if isinstance(record, Text):
+    if isinstance(record, TextRecord):
         return {name(record.name): _page(f"<pre style='white-space:pre-wrap'>{html.escape(utf8(record.text))}</pre>")}
-    if isinstance(record, Matrix):
+    if isinstance(record, MatrixRecord):
         columns = [str(column) for column in range(max(map(len, record.values), default=0))]
         rows = [[_cell(value) for value in line] + [None] * (len(columns) - len(line)) for line in record.values]
         return {name(record.name): wandb.Table(columns=columns, data=rows, allow_mixed_types=True)}
@@ -68,7 +78,7 @@ def name(text: str) -> str:
     return f"x{text}" if text.startswith("_") else text
 
 
-def histogram(record: Histogram) -> wandb.Histogram:
+def histogram(record: HistogramRecord) -> wandb.Histogram:
     """W&B's histogram; if it has too many bins, neighbours are joined."""
     bounds = edges(record.edges)
     counts, join = list(record.counts), -(-len(record.counts) // BINS)

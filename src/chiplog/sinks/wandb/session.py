@@ -9,15 +9,15 @@ from typing import Any
 import wandb
 
 from chiplog.core import messages
-from chiplog.core.engine.attachments import make_dir
 from chiplog.core.errors import Refused, Unmet
 from chiplog.core.identity import Identity
+from chiplog.core.paths import make_dir
 from chiplog.core.records import Plain
-from chiplog.sinks.shared import clean, project_name
+from chiplog.sinks.shared import clean_values, project_name
 from chiplog.sinks.wandb import client
+from chiplog.sinks.wandb.confirmation import DELETED, Confirmation, RunQueries, next_id
 from chiplog.sinks.wandb.login import NO_KEY
 from chiplog.sinks.wandb.options import RunOptions
-from chiplog.sinks.wandb.server_rows import DELETED, Confirmation, RunQueries, next_id
 
 PATIENCE = 60.0  # s without anything new arriving, before a batch is retried
 
@@ -118,7 +118,7 @@ class Session:
         run, before = self._init(settings, queries, self._entity or defaults.entity, sent)
         self._started, self._resume = True, "allow"  # from now on it exists
         if self._options.config:
-            run.config.update(clean.plain(dict(self._options.config)), allow_val_change=True)
+            run.config.update(clean_values.plain(dict(self._options.config)), allow_val_change=True)
         run.define_metric("step", hidden=True)
         run.define_metric("*", step_metric="step")
         self._entity = run.entity

@@ -1,7 +1,7 @@
 """Weights & Biases: every record that has something to show becomes one row of the run's history, in order.
 
 W&B counts the rows of a run, and reports how many it has when a run is resumed. So the number of rows is the key by
-which nothing is sent twice, and a batch is delivered once W&B has counted all of it (`server_rows.py`).
+which nothing is sent twice, and a batch is delivered once W&B has counted all of it (`confirmation.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import wandb
 from chiplog.core.errors import Rejected, RestartDelivery
 from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Event, File, Finish, Plain, Table
-from chiplog.sinks.shared import clean
+from chiplog.sinks.shared import clean_values
 from chiplog.sinks.wandb.login import is_on
 from chiplog.sinks.wandb.options import RunOptions, default_settings, resume_policy, run_mode
 from chiplog.sinks.wandb.rows import artifact, history_table, row, table_rows
@@ -161,15 +161,15 @@ class Wandb:
             return  # in a batch that failed later
         if isinstance(record, Event) and record.name in ("config", "environment"):
             config = record.data if record.name == "config" else {"environment": record.data}
-            self._open().config.update(clean.plain(config), allow_val_change=True)
+            self._open().config.update(clean_values.plain(config), allow_val_change=True)
         elif isinstance(record, Event) and record.name == "summary":
-            self._open().summary.update(clean.plain(record.data))
+            self._open().summary.update(clean_values.plain(record.data))
         elif isinstance(record, Event) and record.name == "tags":
-            self._open().tags = tuple(clean.utf8(str(tag)) for tag in record.data.get("tags", ()))
+            self._open().tags = tuple(clean_values.utf8(str(tag)) for tag in record.data.get("tags", ()))
         elif isinstance(record, Event) and record.name == "name":
-            self._open().name = clean.utf8(str(record.data.get("name", "")))
+            self._open().name = clean_values.utf8(str(record.data.get("name", "")))
         elif isinstance(record, Alert):
-            title, text = clean.utf8(record.title), clean.utf8(record.text)
+            title, text = clean_values.utf8(record.title), clean_values.utf8(record.text)
             self._open().alert(title[:63] or "alert", text, level=LEVELS.get(record.level, "WARN"))
         elif isinstance(record, File) and (file := artifact(record, self._identity)) is not None:
             self._open().log_artifact(file)

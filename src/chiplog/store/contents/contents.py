@@ -103,7 +103,7 @@ class Contents:
             fresh = []
             for record in self._tails[one.segment].read():
                 stream.add(record)
-                if isinstance(record, records.Spans):
+                if isinstance(record, records.SpansRecord):
                     self.has_spans = True
                 elif not isinstance(record, records.Step):
                     fresh.append(record)
@@ -165,15 +165,15 @@ class Contents:
         elif isinstance(record, records.Table):
             for row in record.rows:
                 self._add_sample(self.tables, record, row)
-        elif isinstance(record, records.Text):
+        elif isinstance(record, records.TextRecord):
             self._add_sample(self.texts, record, {"text": record.text})
-        elif isinstance(record, records.Matrix):
+        elif isinstance(record, records.MatrixRecord):
             self._add_matrix(record)
-        elif isinstance(record, records.Histogram):
+        elif isinstance(record, records.HistogramRecord):
             self._add_histogram(record)
         elif isinstance(record, records.File):
             self.files[record.path] = record
-        elif isinstance(record, records.Console):
+        elif isinstance(record, records.ConsoleRecord):
             self.console.feed(record, segment.rank, segment.attempt)
 
     def _add_event(self, event: records.Event, *, main: bool) -> None:
@@ -190,20 +190,20 @@ class Contents:
             self.summary.update(event.data)
 
     def _add_sample(
-        self, samples: dict[str, deque[Sample]], record: records.Table | records.Text, cells: dict[str, Plain]
+        self, samples: dict[str, deque[Sample]], record: records.Table | records.TextRecord, cells: dict[str, Plain]
     ) -> None:
         if record.name not in samples:
             samples[record.name] = deque(maxlen=self._bounds.rows)
         samples[record.name].append(Sample(record.step, record.time, cells))
         self.sample_counts[record.name] = self.sample_counts.get(record.name, 0) + 1
 
-    def _add_histogram(self, histogram: records.Histogram) -> None:
+    def _add_histogram(self, histogram: records.HistogramRecord) -> None:
         before = self.histograms.get(histogram.name)
         newest = distribution(histogram, logged=before.logged + 1 if before else 1)
         if newest is not None:
             self.histograms[histogram.name] = newest
 
-    def _add_matrix(self, matrix: records.Matrix) -> None:
+    def _add_matrix(self, matrix: records.MatrixRecord) -> None:
         try:
             rows = [array("d", map(number, row)) for row in matrix.values]
         except TypeError:

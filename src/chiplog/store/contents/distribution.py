@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import NamedTuple
 
-from chiplog.core.records import Histogram, Number
+from chiplog.core.records import HistogramRecord, Number
 from chiplog.store.journal.lines import number
 
 
@@ -24,7 +24,7 @@ class Distribution(NamedTuple):
     max: float | None
 
 
-def distribution(record: Histogram, logged: int = 1) -> Distribution | None:
+def distribution(record: HistogramRecord, logged: int = 1) -> Distribution | None:
     """The numbers of a histogram; None if its counts and edges do not fit together or are not finite."""
     try:
         edges = [number(edge) for edge in record.edges]

@@ -12,7 +12,7 @@ from chiplog.store.journal import lines
 from chiplog.store.journal.lines import Scanner
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
-from chiplog.store.parts.broken import Broken
+from chiplog.store.parts.errors import BrokenPart
 
 if TYPE_CHECKING:
     from chiplog.store.parts.part import Part
@@ -56,7 +56,7 @@ class SegmentContents:
         if part is not None:
             try:
                 return of_part(part), part.beyond(self.path)
-            except Broken:
+            except BrokenPart:
                 pass
         return (), Scanner(self.path)
 

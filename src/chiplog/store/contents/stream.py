@@ -7,7 +7,7 @@ from bisect import insort
 from chiplog.core.records import AnyRecord, Eval, Number, Step
 from chiplog.store.contents.segment import SegmentContents
 from chiplog.store.journal.lines import Scanner
-from chiplog.store.parts.broken import Broken
+from chiplog.store.parts.errors import BrokenPart
 
 Range = tuple[int, int]  # first and last
 
@@ -71,7 +71,7 @@ def _ranges(segment: SegmentContents) -> list[Range]:
     assert segment.part is not None
     try:
         seqs = segment.part.clock[0]
-    except Broken:  # read from the segment instead
+    except BrokenPart:  # read from the segment instead
         return [(record.seq, record.seq) for record in Scanner(segment.path).read()]
     if not len(seqs):
         return []
@@ -90,7 +90,7 @@ def _last_step(segment: SegmentContents) -> Number | None:
     name, _ = max(part.about.names.items(), key=lambda item: item[1].last_seq)
     try:
         column = part.column(name)
-    except Broken:
+    except BrokenPart:
         return None
     step: Number = column.steps[column.seqs.argmax()].item()
     return step

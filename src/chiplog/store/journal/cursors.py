@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from chiplog.core.engine.attachments import make_dir
+from chiplog.core.paths import make_dir
 from chiplog.core.records import Plain
 from chiplog.core.values.redact import redact
 from chiplog.store import layout

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from chiplog.core import messages
-from chiplog.core.engine.attachments import make_dir
+from chiplog.core.paths import make_dir
 from chiplog.store import layout
 from chiplog.store.layout import Segment
 

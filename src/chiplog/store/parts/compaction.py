@@ -35,7 +35,7 @@ def compact(run: Path, segment: Segment) -> bool:
         columns.feed(record)
         count += 1
         first, last, last_seq = min(first, record.time), max(last, record.time), max(last_seq, record.seq)
-        if isinstance(record, records.Spans):
+        if isinstance(record, records.SpansRecord):
             if (batch := from_record(record)) is not None:
                 spans.append(batch, segment.rank, segment.attempt)
         elif not isinstance(record, records.Step):

@@ -20,7 +20,7 @@ from chiplog.core.records import AnyRecord, Number
 from chiplog.store import arrow, layout
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
-from chiplog.store.parts.broken import Broken
+from chiplog.store.parts.errors import BrokenPart
 from chiplog.store.parts.format import KINDS, ROWS, About, file_of, open_file
 from chiplog.store.points.columns import EMPTY, Column, Floats, Ints, Steps, from_text
 from chiplog.store.spans.arrow import from_table
@@ -30,7 +30,7 @@ PAGE = 64  # rows of a table to read at a time; a row may be a MiB
 
 
 class Part:
-    """A published part, read lazily; any access to its data may raise `Broken`."""
+    """A published part, read lazily; any access to its data may raise `BrokenPart`."""
 
     def __init__(self, run: Path, segment: Segment) -> None:
         self._run, self._segment = run, segment
@@ -140,7 +140,7 @@ class Part:
             return int(self._open("spans").metadata.num_rows) > 0
 
     def verify(self) -> None:
-        """Read every byte; raises `Broken` if one is not as written."""
+        """Read every byte; raises `BrokenPart` if one is not as written."""
         with self._reading():
             for kind in KINDS:
                 self._open(kind).read()
@@ -153,7 +153,7 @@ class Part:
         try:
             yield
         except Exception as error:  # damaged Parquet can raise nearly everything
-            raise Broken(f"{self._segment.stem}: {error}") from error
+            raise BrokenPart(f"{self._segment.stem}: {error}") from error
 
 
 def load(run: Path, segment: Segment) -> Part | None:
@@ -162,7 +162,7 @@ def load(run: Path, segment: Segment) -> Part | None:
         return None
     try:
         return Part(run, segment)
-    except Broken:
+    except BrokenPart:
         return None
 
 

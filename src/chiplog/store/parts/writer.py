@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chiplog.core import records
-from chiplog.core.engine.attachments import make_dir
+from chiplog.core.paths import make_dir
 from chiplog.core.records import AnyRecord
 from chiplog.store import arrow, layout
 from chiplog.store.layout import Segment
@@ -42,8 +42,8 @@ def write(
     run: Path, segment: Segment, about: About, *, points: Points, rows: Sequence[AnyRecord], spans: SpanColumns
 ) -> None:
     """Write and publish the part of a segment; existing files stay. Fills in `about.names`."""
-    printed = [record for record in rows if isinstance(record, records.Console)]
-    others = [record for record in rows if not isinstance(record, records.Console)]
+    printed = [record for record in rows if isinstance(record, records.ConsoleRecord)]
+    others = [record for record in rows if not isinstance(record, records.ConsoleRecord)]
     groups = {
         "clock": [_clock(points)],
         "spans": [to_table(spans)],

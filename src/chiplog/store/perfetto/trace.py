@@ -13,7 +13,7 @@ from functools import lru_cache
 from operator import itemgetter
 
 from chiplog.core import records
-from chiplog.core.records import Alert, AnyRecord, Attempt, Clock, Eval, Event, Spans, Step
+from chiplog.core.records import Alert, AnyRecord, Attempt, Clock, Eval, Event, SpansRecord, Step
 from chiplog.metrics.catalog import unit
 from chiplog.store.perfetto.packets import PacketWriter
 
@@ -72,7 +72,7 @@ class Trace:
     def feed(self, record: AnyRecord) -> bytes:
         """The packets of a record, and any packets they depend on."""
         events = b""
-        if isinstance(record, Spans):
+        if isinstance(record, SpansRecord):
             events = self._spans(record)
         elif isinstance(record, (Step, Eval, Event)):
             events = self._counts(record)
@@ -87,7 +87,7 @@ class Trace:
             events = self.writer.instant(self._root, "the wall clock was set", record.time, {"jump": record.jump})
         return self.writer.news() + events
 
-    def _spans(self, batch: Spans) -> bytes:
+    def _spans(self, batch: SpansRecord) -> bytes:
         self._batch += 1
         writer, flows = self.writer, set(batch.launched)
         tags, errors, names, lanes = batch.tags, batch.errors, batch.names, batch.threads

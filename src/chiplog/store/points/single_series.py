@@ -107,7 +107,7 @@ class _Value(Protocol):
     value: Number | str | msgspec.UnsetType
 
 
-class _Row(Protocol):
+class _DecodedRow(Protocol):
     seq: int
     time: int
     step: Number | str
@@ -116,7 +116,7 @@ class _Row(Protocol):
 
 
 @lru_cache(maxsize=8)
-def _decoder(name: str) -> msgspec.json.Decoder[list[_Row]]:
+def _decoder(name: str) -> msgspec.json.Decoder[list[_DecodedRow]]:
     """Decodes one value of each row, and skips the others."""
     metrics = msgspec.defstruct(
         "Metrics", [("value", int | float | bool | str | msgspec.UnsetType, msgspec.UNSET)], rename={"value": name}
@@ -126,7 +126,7 @@ def _decoder(name: str) -> msgspec.json.Decoder[list[_Row]]:
         [("seq", int), ("time", int), ("step", int | float | str), ("metrics", metrics), ("auto", bool, False)],
         gc=False,
     )
-    return cast("msgspec.json.Decoder[list[_Row]]", msgspec.json.Decoder(list[row]))  # type: ignore[valid-type]
+    return cast("msgspec.json.Decoder[list[_DecodedRow]]", msgspec.json.Decoder(list[row]))  # type: ignore[valid-type]
 
 
 def _step(step: Number | str) -> Number:

@@ -13,7 +13,7 @@ from chiplog.core.records import AnyRecord, Number
 from chiplog.store.contents.segment import SegmentContents
 from chiplog.store.journal.lines import Scanner
 from chiplog.store.layout import Segment
-from chiplog.store.parts.broken import Broken
+from chiplog.store.parts.errors import BrokenPart
 from chiplog.store.parts.part import Part
 from chiplog.store.points.columns import Column, Columns, Floats, Ints, Steps, by_seq, join
 
@@ -87,7 +87,7 @@ class StreamPoints:
             if number in self._parts:
                 try:
                     yield of_part(self._parts[number])
-                except Broken:
+                except BrokenPart:
                     self._drop_part(number)
             yield of_tail(self._tails[number][1])
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from chiplog.core.engine.attachments import make_dir
+from chiplog.core.paths import make_dir
 from chiplog.core.values.flatten import flatten
 from chiplog.store import layout
 from chiplog.store.runs import manifest, state

@@ -15,7 +15,7 @@ from chiplog.store.contents.segment import SegmentContents
 from chiplog.store.journal import lines
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
-from chiplog.store.parts.broken import Broken
+from chiplog.store.parts.errors import BrokenPart
 from chiplog.store.runs import liveness
 
 LOST = 60.0  # s without a heartbeat
@@ -224,7 +224,7 @@ def _pruned_ending(segment: SegmentContents) -> tuple[AnyRecord | None, records.
     rows: Iterable[AnyRecord] = ()
     try:
         rows = segment.part.rows() if segment.part is not None else ()
-    except Broken:
+    except BrokenPart:
         pass
     last = finish = None
     for record in rows or lines.Scanner(segment.path).read():

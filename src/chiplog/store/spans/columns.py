@@ -116,7 +116,7 @@ class SpanColumns:
             )  # fmt: skip
 
 
-def from_record(record: records.Spans) -> Batch | None:
+def from_record(record: records.SpansRecord) -> Batch | None:
     """The spans of a record; None if it is inconsistent, or has times or ids of more than 64 bits."""
     size = len(record.id)
     columns = (record.name, record.thread, record.parent, record.start, record.duration, record.step)

@@ -48,7 +48,7 @@ class Span(msgspec.Struct, frozen=True):
         return self.rank, self.attempt, self.thread
 
 
-def expand(batch: records.Spans, rank: int, attempt: int) -> Iterator[Span]:
+def expand(batch: records.SpansRecord, rank: int, attempt: int) -> Iterator[Span]:
     """The spans of a record, one object each; none if the record is inconsistent."""
     if not _is_whole(batch):
         return
@@ -74,7 +74,7 @@ def expand(batch: records.Spans, rank: int, attempt: int) -> Iterator[Span]:
         )
 
 
-def _is_whole(batch: records.Spans) -> bool:
+def _is_whole(batch: records.SpansRecord) -> bool:
     """Whether every column is as long as the others and every index points at something."""
     columns = (batch.name, batch.thread, batch.id, batch.parent, batch.start, batch.duration, batch.step)
     return (

@@ -19,11 +19,11 @@ from chiplog.core import records
 from chiplog.core.records import Number, Plain
 from chiplog.metrics import timing
 from chiplog.metrics.timing import Aggregate
-from chiplog.store.spans import measures
+from chiplog.store.spans import span_times
 from chiplog.store.spans.columns import Array, Bools, Ints, SpanColumns, as_float
-from chiplog.store.spans.measures import first_seen
 from chiplog.store.spans.nesting import Nesting
 from chiplog.store.spans.span import Span
+from chiplog.store.spans.span_times import first_seen
 from chiplog.store.spans.table import aggregate
 
 if TYPE_CHECKING:
@@ -226,14 +226,14 @@ class Spans(Sequence[Span]):
     def reach(self) -> tuple[int, int]:
         """The first start and the last end."""
         return (
-            (int(self._column("start").min()), int(measures.ends(self._columns, self._rows).max()))
+            (int(self._column("start").min()), int(span_times.ends(self._columns, self._rows).max()))
             if len(self)
             else (0, 0)
         )
 
     def lengths(self) -> dict[Number, int]:
         """Nanoseconds from the first start to the last end of each step."""
-        return dict(zip(self.steps, measures.extents(self._columns, self._rows), strict=True))
+        return dict(zip(self.steps, span_times.extents(self._columns, self._rows), strict=True))
 
     def total(self) -> float:
         """Seconds of all of them together."""
@@ -250,11 +250,11 @@ class Spans(Sequence[Span]):
 
     def idle(self) -> dict[str, float]:
         """Seconds between the spans of each timeline."""
-        return measures.idle(self._columns, self._rows)
+        return span_times.idle(self._columns, self._rows)
 
     def overlap(self) -> float:
         """Seconds in which a host and a device were both busy."""
-        return measures.overlap(self._columns, self._rows, self._is_kind(*HOST), self._is_kind("device"))
+        return span_times.overlap(self._columns, self._rows, self._is_kind(*HOST), self._is_kind("device"))
 
     def wait(self) -> float:
         """Seconds between launch and start of the work that these launched on devices."""

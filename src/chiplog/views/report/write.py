@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from chiplog.core import messages
-from chiplog.core.engine.attachments import is_private, make_private
 from chiplog.core.errors import BadSetting
+from chiplog.core.paths import is_private, make_private
 from chiplog.core.values.text import words
 from chiplog.store.contents.contents import LOGGED, Contents
 from chiplog.store.reader import Stored

@@ -10,8 +10,8 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
-from chiplog.core.engine.attachments import is_private, make_place, make_private
 from chiplog.core.errors import RunNotFound
+from chiplog.core.paths import is_private, make_place, make_private
 from chiplog.store.contents.contents import LIVE, Contents, Sample
 from chiplog.store.reader import Stored
 from chiplog.store.runs.catalog import Catalog, Entry

@@ -6,7 +6,7 @@ import json
 import math
 from pathlib import Path
 
-from chiplog.core.records import Alert, Eval, Matrix, Step, Text
+from chiplog.core.records import Alert, Eval, MatrixRecord, Step, TextRecord
 from chiplog.frontends.ezpz.output.jsonl import RowLines
 
 SECOND = 1_000_000_000
@@ -42,9 +42,9 @@ def test_every_line_is_strict_json(tmp_path: Path) -> None:
 def test_vectors_matrices_texts_and_evals_have_lines(tmp_path: Path) -> None:
     lines = written(
         tmp_path / "x.jsonl",
-        Matrix(0, 0, "v", [[1, 2]], 1),
-        Matrix(1, 0, "m", [[1], [2]], 1),
-        Text(2, 0, "t", "words", 1),
+        MatrixRecord(0, 0, "v", [[1, 2]], 1),
+        MatrixRecord(1, 0, "m", [[1], [2]], 1),
+        TextRecord(2, 0, "t", "words", 1),
         Eval(3, 0, 1, {"loss": 2.0}),
     )
     assert [line["metrics"] for line in lines] == [{"v": [1, 2]}, {"m": [[1], [2]]}, {"t": "words"}, {"eval/loss": 2.0}]

@@ -7,7 +7,7 @@ from typing import Any
 
 from chiplog.frontends.tunix.perf import perfetto, trace
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport
-from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.shared_tracer import Recording
 from chiplog.frontends.tunix.perf.span import Span as OldSpan
 from chiplog.frontends.tunix.perf.span import SpanGroup
 from tests.perfetto.processor import SLICES, ask

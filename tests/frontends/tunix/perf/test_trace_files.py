@@ -20,7 +20,7 @@ from chiplog.frontends.tunix.perf import trace, trace_files
 from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport
 from chiplog.frontends.tunix.perf.experimental.tracer import PerfTracer
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport as OldExport
-from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.shared_tracer import Recording
 from chiplog.frontends.tunix.perf.trace_export import trace_of
 from chiplog.frontends.tunix.perf.trace_files import TraceWriter
 from chiplog.frontends.tunix.rl import rl_cluster

@@ -12,17 +12,17 @@ import chiplog
 from chiplog import TrackerBackend
 from chiplog.frontends.ezpz.backends import service_runs
 from chiplog.frontends.ezpz.environment import EXPERIMENT_VARIABLES, default_project
-from chiplog.frontends.ezpz.writer import Writer, start_run
+from chiplog.frontends.ezpz.run_writer import Writer, start_run
 from chiplog.runtime.ranks import detect
 from chiplog.sinks import registry
 from chiplog.sinks.csv.sink import Csv
 from chiplog.sinks.shared import dotenv
-from chiplog.sinks.shared.update_rows import Updates
+from chiplog.sinks.shared.history_updates import Updates
 
 START = 30.0  # s that the constructor of a history waits for W&B, if the script uses W&B itself
 
 
-class SinkBackend(TrackerBackend):
+class BuiltInBackend(TrackerBackend):
     """A sink as a backend. On ranks other than 0 it accepts everything and does nothing."""
 
     def __init__(
@@ -84,7 +84,7 @@ class SinkBackend(TrackerBackend):
         return self._writer
 
 
-class CSVBackend(SinkBackend):
+class CSVBackend(BuiltInBackend):
     """`metrics.csv`, `config.json` and a file for each table, in `outdir`."""
 
     name = "csv"
@@ -98,7 +98,7 @@ class CSVBackend(SinkBackend):
         return self.sheet
 
 
-class WandbBackend(SinkBackend):
+class WandbBackend(BuiltInBackend):
     """A run at Weights & Biases, which is also `wandb.run`, unless one is active."""
 
     name = "wandb"
@@ -127,7 +127,7 @@ class WandbBackend(SinkBackend):
         return None if (run := self.run) is None else run.watch(model, **options)
 
 
-class MLflowBackend(SinkBackend):
+class MLflowBackend(BuiltInBackend):
     """A run at MLflow."""
 
     name = "mlflow"
@@ -143,7 +143,7 @@ class MLflowBackend(SinkBackend):
         return None if (writer := self._open()) is None else service_runs.mlflow_run(writer.run)
 
 
-class OtherSink(SinkBackend):
+class OtherSink(BuiltInBackend):
     """Any other sink, by its name."""
 
     def __init__(self, name: str, **arguments: Any) -> None:

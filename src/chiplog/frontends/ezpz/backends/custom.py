@@ -18,10 +18,10 @@ from typing import Any
 from chiplog.core.identity import Identity
 from chiplog.core.records import Event, File, Known, Table
 from chiplog.core.values import convert
-from chiplog.frontends.ezpz.writer import is_on_device, leaves
+from chiplog.frontends.ezpz.run_writer import is_on_device, leaves
 from chiplog.sinks.adapters.backend_calls import Call
 from chiplog.sinks.adapters.backends import TrackerAdapter
-from chiplog.sinks.shared.update_rows import Updates
+from chiplog.sinks.shared.history_updates import Updates
 
 logger = logging.getLogger("chiplog.ezpz")
 

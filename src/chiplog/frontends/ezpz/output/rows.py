@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chiplog import Stored
 from chiplog.core.records import NONFINITE, Eval, Plain, Step, points
-from chiplog.sinks.shared.update_rows import Update, Updates
+from chiplog.sinks.shared.history_updates import Update, Updates
 
 
 class LoggedRow(NamedTuple):

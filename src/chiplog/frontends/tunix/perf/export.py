@@ -9,7 +9,7 @@ from typing import Any
 from chiplog.core import messages
 from chiplog.frontends.tunix.perf import topology
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsOptions, PerfSpanQuery
-from chiplog.frontends.tunix.perf.recorder import device_names
+from chiplog.frontends.tunix.perf.shared_tracer import device_names
 from chiplog.frontends.tunix.perf.span import Span, SpanGroup, is_span, walk
 from chiplog.frontends.tunix.perf.topology import RoleTimes, Stretch
 from chiplog.frontends.tunix.perf.trace_export import TraceExport

@@ -9,7 +9,7 @@ from typing import Any
 
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, MissingPackage
-from chiplog.frontends.tunix.perf.recorder import Arrivals
+from chiplog.frontends.tunix.perf.shared_tracer import Arrivals
 from chiplog.frontends.tunix.perf.span import SpanGroup
 from chiplog.metrics.step_values.reducers import MetricsT, Reducer
 

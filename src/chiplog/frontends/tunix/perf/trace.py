@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 
 from chiplog.core.tracing.span import Span as Opening
 from chiplog.frontends.tunix.perf.metrics import PerfSpanQuery
-from chiplog.frontends.tunix.perf.recorder import (
+from chiplog.frontends.tunix.perf.shared_tracer import (
     NO_SPAN,
     Arrivals,
     NoSpan,

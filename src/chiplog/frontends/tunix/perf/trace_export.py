@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from chiplog.core import messages
 from chiplog.frontends.tunix.perf.at_exit import exit_waits
-from chiplog.frontends.tunix.perf.recorder import Reading, Recorded, Recording
+from chiplog.frontends.tunix.perf.shared_tracer import Reading, Recorded, Recording
 from chiplog.frontends.tunix.perf.trace_files import TraceWriter
 from chiplog.metrics.step_values.reducers import MetricsT
 from chiplog.store.spans.span import Span

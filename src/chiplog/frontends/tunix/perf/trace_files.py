@@ -17,11 +17,11 @@ from pathlib import Path
 
 from chiplog.core import messages, records
 from chiplog.core.background import forks
-from chiplog.core.engine.attachments import file_mode, is_private, make_place
+from chiplog.core.paths import file_mode, is_private, make_place
 from chiplog.frontends.tunix.perf import at_exit
 from chiplog.frontends.tunix.perf.experimental import constants
 from chiplog.frontends.tunix.perf.experimental.span import Span as SpanV2
-from chiplog.frontends.tunix.perf.recorder import Launching
+from chiplog.frontends.tunix.perf.shared_tracer import Launching
 from chiplog.frontends.tunix.perf.span import Span
 from chiplog.runtime.ranks import detect
 from chiplog.store.perfetto.trace import Trace
@@ -190,13 +190,13 @@ def recorded(span: Span | SpanV2, number: int, parent: int, lane: str, kind: str
     )
 
 
-def _batch(spans: Sequence[Recorded], layout: LayoutV2) -> records.Spans:
+def _batch(spans: Sequence[Recorded], layout: LayoutV2) -> records.SpansRecord:
     """Return spans as a record, under the names of the layout."""
     layout.read(spans)
     names: dict[str, int] = {}
     lanes: dict[str, int] = {}
     ordered = sorted(spans, key=lambda span: span.end)  # as they finished
-    return records.Spans(
+    return records.SpansRecord(
         0,
         0,
         name=[names.setdefault(layout.name(span), len(names)) for span in ordered],

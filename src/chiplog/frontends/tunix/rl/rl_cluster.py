@@ -19,7 +19,7 @@ from chiplog.frontends.tunix.perf.experimental import constants
 from chiplog.frontends.tunix.perf.experimental import tracer as trace_v2
 from chiplog.frontends.tunix.perf.export import GLOBAL_STEP, role_devices
 from chiplog.frontends.tunix.perf.metrics import MetricsBuffer, PerfMetricsConfig, PerfMetricsOptions
-from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.shared_tracer import Recording
 from chiplog.frontends.tunix.perf.trace_export import trace_of
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, Mode, split
 from chiplog.frontends.tunix.sft.peft_trainer import PeftTrainer, TrainingConfig

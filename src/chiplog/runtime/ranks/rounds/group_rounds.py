@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from chiplog.core.records import Row
 from chiplog.metrics.ranks.statistics import Values
 from chiplog.metrics.ranks.step_gather import GatheredStep, RankRow, Topic
-from chiplog.runtime.ranks.gaps import Gaps
 from chiplog.runtime.ranks.reduce_options import ReduceOptions
 from chiplog.runtime.ranks.rounds.exchange import Exchange
 from chiplog.runtime.ranks.rounds.gathers import Gathers
-from chiplog.runtime.ranks.rounds.lifecycle import Lifecycle
 from chiplog.runtime.ranks.rounds.membership import Membership
-from chiplog.runtime.ranks.rounds.pace import Pace
 from chiplog.runtime.ranks.rounds.protocol import Farewell, Message, RankFacts
 from chiplog.runtime.ranks.rounds.rank_facts import FactsByRank
+from chiplog.runtime.ranks.rounds.round_timing import RoundTiming
 from chiplog.runtime.ranks.rounds.row_queue import QueuedRow, RowQueue
+from chiplog.runtime.ranks.rounds.shutdown_flags import ShutdownFlags
+from chiplog.runtime.ranks.statistics_gaps import Gaps
 from chiplog.runtime.ranks.statistics_writer import StatisticsWriter
 from chiplog.runtime.ranks.transport.group import Group, Pause
 
@@ -40,25 +40,25 @@ class GroupRounds:
         facts: FactsByRank,
         writer: StatisticsWriter,
         gaps: Gaps,
-        lifecycle: Lifecycle,
+        shutdown: ShutdownFlags,
         *,
         main: bool,
     ) -> None:
         self.group, self.options = group, options
-        self.queue, self.writer, self.gaps, self.lifecycle = queue, writer, gaps, lifecycle
+        self.queue, self.writer, self.gaps, self.shutdown = queue, writer, gaps, shutdown
         self._facts, self._main = facts, main
         self._root = group.rank == 0
         self.receives = self._root or options.everyone
         self.membership = Membership(group)
         self.gathers = Gathers(group.rank, group.world, options)
-        self.pace = Pace(sync=options.sync, root=self._root, world=group.world)
+        self.timing = RoundTiming(sync=options.sync, root=self._root, world=group.world)
         self.newest: int | float = 0  # the step of this rank's newest training row
         self.exchange: Exchange | None = None
         self._sent_farewell = False
 
     def enqueue(self, topic: Topic, step: int | float, values: Row | Values, position: int | None = None) -> None:
         """Leave a row in the queue, on any thread; not one of the statistics themselves."""
-        if not self.lifecycle.stopped and not self.writer.is_writing:
+        if not self.shutdown.stopped and not self.writer.is_writing:
             self.writer.main_logs = True
             self.queue.append(QueuedRow(topic, step, values, time.time_ns(), position))
 
@@ -66,9 +66,9 @@ class GroupRounds:
         """Form the group, if all ranks are ready."""
         members = self.group.form()
         if not members:
-            self.lifecycle.stopped = self.lifecycle.stopped or members is not None
-            if self.lifecycle.closing and self.membership.was_formed:
-                self.lifecycle.drained.set()
+            self.shutdown.stopped = self.shutdown.stopped or members is not None
+            if self.shutdown.closing and self.membership.was_formed:
+                self.shutdown.drained.set()
             return None
         self.gathers.form(members, self.newest if self.membership.was_formed else None)
         self._reset()
@@ -88,7 +88,7 @@ class GroupRounds:
         """Move the queued rows to the outbox and into the gathers; at the end of the run, add a farewell."""
         assert self.exchange is not None
         outbox, now = self.exchange.outbox, time.monotonic()
-        closing = self.lifecycle.closing  # read first: rows logged before it was set are in the queue by now
+        closing = self.shutdown.closing  # read first: rows logged before it was set are in the queue by now
         if not self._root and (facts := self._facts.unsent(now)) is not None:
             outbox.add_facts(facts)
         if self.gaps.open is not None:  # a round waits for a rank, perhaps until the end
@@ -116,15 +116,15 @@ class GroupRounds:
         messages = exchange.finish(pause)
         now = time.monotonic()
         if exchange.idle and self.options.everyone and not self._root:
-            self.pace.learn(row_waited=bool(exchange.outbox.left or self.queue), took=now - exchange.began)
-        self.pace.schedule(now, hurry=self._is_urgent())
+            self.timing.learn(row_waited=bool(exchange.outbox.left or self.queue), took=now - exchange.began)
+        self.timing.schedule(now, hurry=self._is_urgent())
         self.gaps.end(self.newest)
         if self.receives:
             for rank, message in messages:
                 self._receive(rank, message, now)
             self.gathers.end_round()
         if self._sent_farewell and not exchange.outbox.left and not self._root and not self._main:
-            self.lifecycle.drained.set()
+            self.shutdown.drained.set()
 
     def round_poll(self, *, on_thread: bool) -> float:
         """Seconds until the round under way is polled again. A round that misses the deadline is a gap."""
@@ -136,18 +136,18 @@ class GroupRounds:
             self._start_gap(
                 f"not all ranks came within {self.options.deadline:g} s" + (finished and f"; finished: {finished}")
             )
-        return self.pace.round_poll(now, elapsed, idle=on_thread and not self.exchange.outbox.left)
+        return self.timing.round_poll(now, elapsed, idle=on_thread and not self.exchange.outbox.left)
 
     def write_complete(self) -> None:
         """Write the statistics of the steps that are complete."""
         if not self.receives:
             return
         self._write(self.gathers.ready(time.monotonic()))
-        if self.options.sync and not self.lifecycle.closing:
+        if self.options.sync and not self.shutdown.closing:
             self.gaps.record_absent(self.gathers.train.attendance.absent, self.newest)
         if self._sent_farewell and (self.membership.others_left_group or self.gathers.is_empty):
             self.write_rest()
-            self.lifecycle.drained.set()
+            self.shutdown.drained.set()
 
     def write_rest(self) -> None:
         """Write what has arrived of the remaining steps."""
@@ -155,9 +155,9 @@ class GroupRounds:
 
     def break_up(self, reason: str) -> None:
         """The group is gone: drop what waits, and record the gap."""
-        if (self._root or self._main) and self.lifecycle.closing:
+        if (self._root or self._main) and self.shutdown.closing:
             self.write_rest()
-            self.lifecycle.drained.set()
+            self.shutdown.drained.set()
         else:
             for rank in self.membership.unnoticed():
                 self._finish(rank)
@@ -168,8 +168,8 @@ class GroupRounds:
         self._reset()
         self.membership.form(())
         self.exchange = None
-        self.lifecycle.disconnected.set()
-        if not self.lifecycle.closing:
+        self.shutdown.disconnected.set()
+        if not self.shutdown.closing:
             self.discard_queue()
 
     def discard_queue(self) -> None:
@@ -180,13 +180,13 @@ class GroupRounds:
                 self.newest = queued.step
 
     def _reset(self) -> None:
-        self.pace.reset()
+        self.timing.reset()
         self._facts.forget_sent()
         self._sent_farewell = False
 
     def _is_urgent(self) -> bool:
         """Whether the next round should follow at once: at the end, or so that absent ranks are noticed when back."""
-        if self.lifecycle.exiting or (self.lifecycle.closing and not self.lifecycle.drained.is_set()):
+        if self.shutdown.exiting or (self.shutdown.closing and not self.shutdown.drained.is_set()):
             return True
         return self.options.sync and bool(self.gathers.train.attendance.absent)
 

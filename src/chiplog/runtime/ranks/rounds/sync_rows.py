@@ -31,7 +31,7 @@ class SyncRows:
 
     def __init__(self, rounds: GroupRounds, lock: RoundLock, wakeup: WakeUp, *, main: bool) -> None:
         self._rounds, self._lock, self._wakeup, self._main = rounds, lock, wakeup, main
-        self._options, self._group, self._lifecycle = rounds.options, rounds.group, rounds.lifecycle
+        self._options, self._group, self._shutdown = rounds.options, rounds.group, rounds.shutdown
         self._matcher = rounds.gathers.matcher
         self._positions = Positions()
         self._waits_for_group = True  # before the first row
@@ -52,7 +52,7 @@ class SyncRows:
         if rounds.exchange is None or rounds.gaps.open is not None:  # the group is incomplete
             rounds.newest = step
             return row
-        if self._lifecycle.stopped or not self._options.includes(step):
+        if self._shutdown.stopped or not self._options.includes(step):
             return row
         if not rounds.receives or threading.current_thread().name == BACKGROUND:
             rounds.enqueue(Topic.TRAIN, step, row, position)
@@ -66,9 +66,9 @@ class SyncRows:
         """Wait a moment until all ranks have joined."""
         self._waits_for_group = False
         until = time.monotonic() + min(FORMING, self._options.deadline)
-        while self._rounds.exchange is None and not self._lifecycle.stopped and time.monotonic() < until:
+        while self._rounds.exchange is None and not self._shutdown.stopped and time.monotonic() < until:
             time.sleep(0.005)
-        if self._rounds.exchange is None and self._main and not self._lifecycle.stopped:
+        if self._rounds.exchange is None and self._main and not self._shutdown.stopped:
             messages.say(
                 f"not all {self._group.world} ranks have started this run within {FORMING:g} s: its rows have no "
                 "statistics across ranks until they do"
@@ -77,7 +77,7 @@ class SyncRows:
     def _expect_group(self) -> None:
         """Before the first row: give the ranks a moment to join; without a process group by now, give up."""
         if not has_group(self._group):
-            self._lifecycle.stopped = True
+            self._shutdown.stopped = True
             self._wakeup.set()
         elif self._waits_for_group:
             self.wait_for_group()
@@ -96,7 +96,7 @@ class SyncRows:
                 rounds.exchange.begin()
                 completes = self._group.waits and not rounds.exchange.agreeing
         except UnderWay:
-            rounds.pace.collide()
+            rounds.timing.collide()
         except GroupBroken as error:
             rounds.break_up(str(error))
         finally:
@@ -115,7 +115,7 @@ class SyncRows:
             rounds.pack()
             gather = rounds.gathers.train
             request = gather.request(self._group.rank, step)
-            while request and rounds.exchange is not None and not self._lifecycle.stopped:
+            while request and rounds.exchange is not None and not self._shutdown.stopped:
                 waited = time.monotonic() - started
                 if self._is_local(request.names, waited):
                     break  # its statistics, if any, follow later
@@ -171,6 +171,6 @@ class SyncRows:
             time.sleep(0.0005)
 
     def _pause(self) -> None:
-        if self._lifecycle.stopped:
+        if self._shutdown.stopped:
             raise UnderWay("the run has ended")
         time.sleep(self._rounds.round_poll(on_thread=False))

@@ -38,11 +38,11 @@ class RoundThread:
                 rounds.discard_queue()
                 rounds.gaps.report_if_long()
                 if (exchange := rounds.join()) is None:
-                    return rounds.pace.form_poll(was_formed=rounds.membership.was_formed)
+                    return rounds.timing.form_poll(was_formed=rounds.membership.was_formed)
             rounds.pack()
             rounds.write_complete()
             if not exchange.under_way:
-                wait = rounds.pace.due - time.monotonic()
+                wait = rounds.timing.due - time.monotonic()
                 if wait > 0 and not (exchange.outbox.left if rounds.options.sync else exchange.full):
                     return wait
                 exchange.begin()
@@ -57,20 +57,20 @@ class RoundThread:
         except Exception as error:
             # The store has gone with the rank that held it; or, in a round, an error of our own, which ends it: the
             # others would continue with rounds that this rank has lost count of.
-            rounds.lifecycle.stopped = rounds.lifecycle.stopped or rounds.exchange is not None
+            rounds.shutdown.stopped = rounds.shutdown.stopped or rounds.exchange is not None
             rounds.break_up(str(error))
             return 1.0
 
     def _serve(self) -> None:
-        lifecycle = self._rounds.lifecycle
-        while not lifecycle.stopped:
+        shutdown = self._rounds.shutdown
+        while not shutdown.stopped:
             with self._lock:
                 pause = self.take_turn()
             if pause > 0:
                 self._wakeup.wait(pause)
-        if lifecycle.closing:  # what was not complete in time is worth writing, too
+        if shutdown.closing:  # what was not complete in time is worth writing, too
             self._rounds.write_rest()
-        lifecycle.drained.set()
+        shutdown.drained.set()
         try:
             self._rounds.group.close()
         except Exception:  # the group may be gone already

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from chiplog.runtime.ranks.transport.group import Finish, GroupBroken, Pause
 
@@ -23,7 +22,7 @@ class JaxGroup:
 
     def __init__(self) -> None:
         global _count
-        state: Any = sys.modules["jax._src.distributed"].global_state
+        state = sys.modules["jax._src.distributed"].global_state
         self._client = state.client
         self.rank, self.world = state.process_id, state.num_processes
         self._prefix = f"chiplog/{_count}"

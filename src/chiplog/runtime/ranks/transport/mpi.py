@@ -19,7 +19,7 @@ class MpiGroup:
     waits = False
 
     def __init__(self) -> None:
-        mpi: Any = sys.modules["mpi4py.MPI"]
+        mpi = sys.modules["mpi4py.MPI"]
         self._mpi = mpi
         self.rank, self.world = mpi.COMM_WORLD.rank, mpi.COMM_WORLD.size
         self._own, self._duplicating = mpi.COMM_WORLD.Idup()

@@ -33,7 +33,7 @@ class TorchGroup:
 
     def __init__(self, seconds: float, restarts: str = "0") -> None:
         global _count
-        dist: Any = sys.modules["torch.distributed"]
+        dist = sys.modules["torch.distributed"]
         self._dist, self._seconds = dist, seconds
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._members: list[int] = []
@@ -213,7 +213,7 @@ class _Buffers(NamedTuple):
 
     @classmethod
     def of(cls, size: int, count: int) -> _Buffers:
-        torch: Any = sys.modules["torch"]
+        torch = sys.modules["torch"]
         mine, received = torch.zeros(size, dtype=torch.uint8), torch.zeros(count * size, dtype=torch.uint8)
         pieces = list(received.chunk(count)) if count else []
         return cls(mine, received, pieces, memoryview(mine.numpy()), memoryview(received.numpy()))
@@ -227,7 +227,7 @@ def _wait(work: Collective, pause: Pause | None) -> None:
 
 def own_store(prefix: str, seconds: float) -> Any:
     """The store of the process group, over our own connection."""
-    dist: Any = sys.modules["torch.distributed"]
+    dist = sys.modules["torch.distributed"]
     store = dist.distributed_c10d._get_default_store().clone()
     store.set_timeout(timedelta(seconds=max(seconds, FORMING)))
     return dist.PrefixStore(prefix, store)
@@ -235,7 +235,7 @@ def own_store(prefix: str, seconds: float) -> Any:
 
 def gloo(store: object, prefix: str, rank: int, world: int, seconds: float) -> Any:
     """A gloo group that is not registered with torch."""
-    dist: Any = sys.modules["torch.distributed"]
+    dist = sys.modules["torch.distributed"]
     return dist.ProcessGroupGloo(dist.PrefixStore(prefix, store), rank, world, timedelta(seconds=seconds))
 
 

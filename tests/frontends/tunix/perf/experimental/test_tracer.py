@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from chiplog.frontends.tunix.perf import recorder as recording_
+from chiplog.frontends.tunix.perf import shared_tracer as recording_
 from chiplog.frontends.tunix.perf.experimental import timeline as timeline_
 from chiplog.frontends.tunix.perf.experimental import tracer as v2
 from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport, log_metric_export_fn
 from chiplog.frontends.tunix.perf.experimental.span import Span
 from chiplog.frontends.tunix.perf.experimental.tracer import PerfTracer, Timeline
-from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.shared_tracer import Recording
 from tests.frontends.tunix.devices import Later, device, mesh
 from tests.support.waiting import wait_for
 

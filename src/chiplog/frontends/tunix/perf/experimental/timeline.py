@@ -12,7 +12,7 @@ from itertools import count
 from chiplog.core import messages
 from chiplog.frontends.tunix.perf import trace_files
 from chiplog.frontends.tunix.perf.experimental.span import Span
-from chiplog.frontends.tunix.perf.recorder import Arrivals, Recording
+from chiplog.frontends.tunix.perf.shared_tracer import Arrivals, Recording
 from chiplog.store.spans.span import Span as Recorded
 
 __all__ = ["AsyncTimeline", "BatchAsyncTimelines", "Span", "Timeline"]

@@ -9,7 +9,7 @@ from chiplog.core.tracing.timelines import Device
 from chiplog.frontends.tunix.perf.experimental import constants
 from chiplog.frontends.tunix.perf.experimental.span import Span
 from chiplog.frontends.tunix.perf.experimental.timeline import HOST, QUEUE, Timeline
-from chiplog.frontends.tunix.perf.recorder import device_names
+from chiplog.frontends.tunix.perf.shared_tracer import device_names
 
 
 def sequentialize_overlapping_spans(spans: Mapping[int, Span]) -> tuple[dict[int, Span], dict[int, Span]]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from chiplog.frontends.tunix.perf import trace_files
 from chiplog.frontends.tunix.perf.experimental.timeline import Timeline
-from chiplog.frontends.tunix.perf.recorder import Reading, device_names
+from chiplog.frontends.tunix.perf.shared_tracer import Reading, device_names
 
 DEFAULT_TRACE_DIR = trace_files.DIRECTORY
 

@@ -14,7 +14,7 @@ from chiplog.frontends.tunix.perf.experimental.timeline_utils import (
     generate_device_timeline_id,
     generate_host_timeline_id,
 )
-from chiplog.frontends.tunix.perf.recorder import NoTracer, OpenSpan, Recording, device_names
+from chiplog.frontends.tunix.perf.shared_tracer import NoTracer, OpenSpan, Recording, device_names
 from chiplog.frontends.tunix.perf.trace_export import ExportCall
 from chiplog.metrics.step_values.reducers import MetricsT
 from chiplog.store.spans.span import Span as Recorded

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from chiplog.core import records
-from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Finish, Matrix, Plain, Step, Text
+from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Finish, MatrixRecord, Plain, Step, TextRecord
 
 UPDATE = "update"
 PATIENCE = 30 * 1_000_000_000  # ns that a row waits for a value, whose device may have failed
@@ -58,7 +58,7 @@ class Updates:
             if record.across:
                 return []
             self._waiting.append(Update(record.step, record.time, dict(records.points(record))))
-        elif isinstance(record, (Matrix, Text)):
+        elif isinstance(record, (MatrixRecord, TextRecord)):
             value = _value(record)
             if not self._join(record.step, {record.name: value}):
                 self._waiting.append(Update(record.step, record.time, {record.name: value}))
@@ -130,7 +130,7 @@ class Updates:
         return complete
 
 
-def _value(record: Matrix | Text) -> Plain:
-    if isinstance(record, Text):
+def _value(record: MatrixRecord | TextRecord) -> Plain:
+    if isinstance(record, TextRecord):
         return record.text
     return record.values[0] if len(record.values) == 1 else record.values

@@ -23,7 +23,7 @@ class StoredRun(Protocol):
     def spans(self) -> Any: ...
 
 
-class ReadBack:
+class LiveReader:
     """The summary and the spans of one run; empty without a reader."""
 
     def __init__(

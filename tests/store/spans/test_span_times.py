@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chiplog.store.spans.measures import first_seen
 from chiplog.store.spans.span import Span
+from chiplog.store.spans.span_times import first_seen
 from tests.store.spans.building import spans_of
 
 SPANS = spans_of(

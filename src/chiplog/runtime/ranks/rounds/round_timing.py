@@ -9,7 +9,7 @@ GRACE = 0.01  # s after which a rank with nothing to send joins a round that ano
 FIRST_POLL = 0.005  # s until the group is polled again; it doubles
 
 
-class Pace:
+class RoundTiming:
     """The timing of one rank; `sync` if its callers wait for rounds, `root` on rank 0."""
 
     def __init__(self, *, sync: bool, root: bool, world: int) -> None:

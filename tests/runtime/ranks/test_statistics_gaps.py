@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chiplog.runtime.ranks.gaps import Gaps
+from chiplog.runtime.ranks.statistics_gaps import Gaps
 
 
 class Recorded:

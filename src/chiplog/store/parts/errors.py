@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class Broken(Exception):
+class BrokenPart(Exception):
     """The bytes of a part are not as written; its segment holds the same records."""

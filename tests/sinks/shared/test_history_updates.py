@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Matrix, Step, Text
-from chiplog.sinks.shared.update_rows import PATIENCE, UPDATE, Updates
+from chiplog.core.records import AnyRecord, Attempt, Eval, Event, MatrixRecord, Step, TextRecord
+from chiplog.sinks.shared.history_updates import PATIENCE, UPDATE, Updates
 
 SECOND = 1_000_000_000
 
@@ -38,9 +38,9 @@ def test_vectors_and_texts_are_in_their_row() -> None:
     """In the order they were given, with the statistics behind them."""
     assert joined(
         mark("v", "loss", "t", "m"),
-        Matrix(1, 0, "v", [[1.0, 2.0]], 3),
-        Matrix(2, 0, "m", [[1.0], [2.0]], 3),
-        Text(3, 0, "t", "words", 3),
+        MatrixRecord(1, 0, "v", [[1.0, 2.0]], 3),
+        MatrixRecord(2, 0, "m", [[1.0], [2.0]], 3),
+        TextRecord(3, 0, "t", "words", 3),
         Step(4, 0, 3, {"loss": 0.5, "loss/mean": 0.6}),
     ) == [(3, {"v": [1.0, 2.0], "loss": 0.5, "t": "words", "m": [[1.0], [2.0]], "loss/mean": 0.6})]
 
@@ -100,7 +100,7 @@ def test_one_that_goes_on_from_a_saved_state_gives_the_same(at: int) -> None:
         Step(1, 0, 3, {"a": math.inf}),
         Step(2, 0, 4, {"a": math.nan}),
         mark("c", step=5),
-        Text(4, 0, "t", "x", 3),
+        TextRecord(4, 0, "t", "x", 3),
         Step(5, 0, 5, {"c": 1.0}),
     ]
     first, second = Updates(), Updates()

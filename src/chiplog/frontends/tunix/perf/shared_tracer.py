@@ -118,7 +118,7 @@ class Recording:
         self._waiting = 0
         while self._batches:
             columns, spans = self._batches.popleft()
-            batch = records.Spans(0, 0, **columns)
+            batch = records.SpansRecord(0, 0, **columns)
             launched = set(batch.launched)
             finished = [Launching(*astuple(one)) if one.id in launched else one for one in expand(batch, 0, 0)]
             for view, reader in self._readers:

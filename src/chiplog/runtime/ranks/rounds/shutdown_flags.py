@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 
-class Lifecycle:
+class ShutdownFlags:
     """Flags that the training thread sets, and events that the thread of the ranks sets in return."""
 
     def __init__(self) -> None:

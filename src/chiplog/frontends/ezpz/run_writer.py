@@ -16,7 +16,7 @@ from chiplog.core.values.line_pieces import WIDEST
 from chiplog.core.values.media import Media
 from chiplog.frontends.ezpz.rows_in_memory import RowsInMemory
 from chiplog.runtime.devices.pending_values import PendingValues
-from chiplog.sinks.shared.update_rows import UPDATE
+from chiplog.sinks.shared.history_updates import UPDATE
 from chiplog.store import layout
 
 logger = logging.getLogger("chiplog.ezpz")

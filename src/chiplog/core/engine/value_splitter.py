@@ -55,7 +55,7 @@ class Splitter:
                 f"no number {self._run} {name}",
                 f"{name!r} is not a number ({cut(text, 60)!r}); stored as text{fix}",
             )
-            self._recorder.write(records.Text, name=name, text=text, step=step)
+            self._recorder.write(records.TextRecord, name=name, text=text, step=step)
         return split.row
 
     def preview(self, metrics: Mapping[str, object]) -> tuple[Row, dict[str, object]]:
@@ -65,7 +65,7 @@ class Splitter:
 
     def _report_problem(self, name: str, media: Media, problem: str, step: Number) -> None:
         messages.once(f"media {self._run} {name}", f"{name!r} cannot be kept ({problem}); the rest of the row is")
-        self._recorder.write(records.Text, name=name, text=f"<{type(media).__name__}: {problem}>", step=step)
+        self._recorder.write(records.TextRecord, name=name, text=f"<{type(media).__name__}: {problem}>", step=step)
 
     def _write_media(self, name: str, media: Media, step: Number) -> str:
         """Record media; returns why they cannot be kept, or nothing."""

@@ -83,7 +83,7 @@ def _usable(run_id: str, project: str) -> str:
     """The id to resume: another one if the run was deleted, which W&B's client would take 30 s to notice."""
     import wandb
 
-    from chiplog.sinks.wandb.server_rows import RunQueries, next_id
+    from chiplog.sinks.wandb.confirmation import RunQueries, next_id
 
     try:
         current = wandb.setup().settings

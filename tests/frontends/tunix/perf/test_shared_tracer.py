@@ -15,7 +15,7 @@ from chiplog.frontends.tunix.perf.experimental import constants
 from chiplog.frontends.tunix.perf.experimental import tracer as v2
 from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport as ExportV2
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport
-from chiplog.frontends.tunix.perf.recorder import Recording
+from chiplog.frontends.tunix.perf.shared_tracer import Recording
 from tests.frontends.tunix.devices import Later
 
 ROLES = {"rollout": ["tpu0", "tpu1"], "actor": ["tpu2", "tpu3"], "refer": ["tpu4"]}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from chiplog.frontends.surogate import parsing
-from chiplog.frontends.surogate.calls import Unusable
+from chiplog.frontends.surogate import arguments
+from chiplog.frontends.surogate.safe_calls import Unusable
 
 
 @pytest.mark.parametrize(
@@ -15,22 +15,22 @@ from chiplog.frontends.surogate.calls import Unusable
 )
 def test_numbers_of_any_kind(value: object, expected: object) -> None:
     """Of other libraries and in texts; anything else is unchanged."""
-    assert parsing.number(value) == expected
+    assert arguments.number(value) == expected
 
 
 def test_a_required_number() -> None:
     """NaN is not enough."""
-    assert parsing.required("5", "tokens") == 5
+    assert arguments.required("5", "tokens") == 5
     with pytest.raises(Unusable, match="tokens is nan, not a number; nothing is logged"):
-        parsing.required(float("nan"), "tokens")
+        arguments.required(float("nan"), "tokens")
 
 
 def test_whole_steps() -> None:
     """5.0 is 5."""
-    assert [type(parsing.step(value)) for value in (5.0, 5.5, "5")] == [int, float, int]
+    assert [type(arguments.step(value)) for value in (5.0, 5.5, "5")] == [int, float, int]
 
 
 def test_a_dataset_by_files() -> None:
     """Tokens by file are added up and listed for the console."""
-    data = parsing.dataset({"files": {"a.bin": 10, "b.bin": "20"}, "seed": 1}, "train_loader", lambda *_: None)
+    data = arguments.dataset({"files": {"a.bin": 10, "b.bin": "20"}, "seed": 1}, "train_loader", lambda *_: None)
     assert data == {"files": 2, "tokens": 30, "seed": 1, "listing": [["a.bin", 10], ["b.bin", 20]]}

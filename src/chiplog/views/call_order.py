@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from chiplog.core.records import Eval, Event, Matrix, Step, Text, points
-from chiplog.sinks.shared.update_rows import UPDATE
+from chiplog.core.records import Eval, Event, MatrixRecord, Step, TextRecord, points
+from chiplog.sinks.shared.history_updates import UPDATE
 from chiplog.store.contents.contents import Contents
 from chiplog.store.points.columns import Steps
 from chiplog.store.points.series import Series
@@ -78,7 +78,7 @@ class CallOrder:
             if not record.across and not self._belongs_to_open_call(record.step, names):
                 self._begin(record.step, names)
             self._place(record.seq, record.step)
-        elif isinstance(record, (Matrix, Text)):
+        elif isinstance(record, (MatrixRecord, TextRecord)):
             if record.step is not None and not self._belongs_to_open_call(record.step, {record.name}):
                 self._begin(record.step, {record.name})
             self._place(record.seq, record.step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import chiplog
-from chiplog.views.update_order import ByCall
+from chiplog.views.call_order import ByCall
 
 
 def test_steps_that_start_again_continue() -> None:

@@ -7,11 +7,11 @@ from pathlib import PurePath
 from typing import Any
 
 from chiplog import Run
-from chiplog.core.records import Plain, Text
+from chiplog.core.records import Plain, TextRecord
 from chiplog.core.values import convert
 from chiplog.core.values.redact import redact_text
 from chiplog.frontends.surogate import schema
-from chiplog.frontends.surogate.calls import Report, Unusable, shown
+from chiplog.frontends.surogate.safe_calls import Report, Unusable, shown
 from chiplog.metrics import speed_of_light
 
 
@@ -95,7 +95,7 @@ def loggable(
         if isinstance(value, str) and isinstance(step, (int, float)):
             if name in documented:
                 report(name, f"{name} is {shown(value)}, not a number; it is kept as text, and the rest is logged")
-            run.write(Text, name=f"{group}/{name}", text=redact_text(convert.text(value)), step=step)
+            run.write(TextRecord, name=f"{group}/{name}", text=redact_text(convert.text(value)), step=step)
         elif value is not None:
             kept[name] = value
     return kept

@@ -1,0 +1,18 @@
+"""What becomes of a logged mapping."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import chiplog
+
+
+def test_each_kind_of_value_finds_its_record(tmp_path: Path) -> None:
+    """Numbers stay together; text and media are records of their own, with the same step."""
+    with chiplog.init("p", dir=tmp_path, alerts=False) as run:
+        run.log({"loss": 1.0, "note": "warm", "weights": chiplog.Histogram([1.0, 2.0]), "lr": 0.1}, step=3)
+    stored = chiplog.read(run.dir)
+    (row,), (text,), (histogram,) = (list(stored.records(kind)) for kind in ("step", "text", "histogram"))
+    assert row.metrics == {"loss": 1.0, "lr": 0.1}  # type: ignore[union-attr]
+    assert text.text == "warm" and histogram.name == "weights"  # type: ignore[union-attr]
+    assert row.step == text.step == histogram.step == 3  # type: ignore[union-attr]
