@@ -28,7 +28,7 @@ def test_every_verb_does_what_it_says(read: Environment) -> None:
     assert read.chiplog("cat", "latest", "--kind", "eval").stdout.count("\n") == 12
     plot = read.chiplog("plot", "loss").stdout
     assert "train/loss" in plot and "eval/loss" in plot
-    assert read.chiplog("plot", "tiny-lm/*", "train/*").stdout.count("┌") == 2
+    assert read.chiplog("plot", "tiny-lm/*", "train/loss", "train/tokens").stdout.count("┌") == 2
     comparison = read.chiplog("compare", "tiny-lm/*", COLUMNS="60").stdout
     (row,) = [line for line in comparison.splitlines() if line.split()[:2] == ["eval/loss", "55"]]
     assert row.split()[-1] == "clear" and "…" not in comparison.split("Curves")[0]

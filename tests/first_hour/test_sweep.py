@@ -32,7 +32,7 @@ def test_questions_about_200_runs(read: Environment) -> None:
     assert names("--where", "state=failed", "--last", "2") == ["lr-0.0003-189", "lr-0.003-199"]
     assert len(names("--tag", "wide")) == 10
     assert len(names("--where", "dim=64..73 -state=failed")) == 9
-    assert len(names("--where", "started>-1h (lr=1e-4 or tag=wide)")) == 50 + 7
+    assert len(names("--where", "started>-1h (lr=1e-4 or tag=wide)")) == 50 + 8
     (newest,) = json.loads(read.chiplog("ls", "--last", "1", "--json").stdout)
     assert newest["config"] == {"lr": 0.003, "model": {"dim": 263}} and newest["metrics"]["eval/loss"] == 1 - 199 / 400
     assert newest["step"] == 100

@@ -54,9 +54,9 @@ def test_all_runs_are_listed_oldest_first(root: Path) -> None:
 
 def test_several_runs_are_named_by_a_pattern(root: Path) -> None:
     """Of names and ids, or with a slash of projects too; what is named twice is there twice."""
-    assert [path.name for path in select(["p/*"], root)] == ["261101-a", "261102-b"]
+    assert [path.name for path in select(["p/*"], root)] == ["261102-b", "261101-a"]
     assert [path.name for path in select(["first", "tw*", "first"], root)] == [
-        "261101-a", "261102-b", "261103-c", "261101-a",
+        "261101-a", "261103-c", "261102-b", "261101-a",
     ]  # fmt: skip
 
 

@@ -40,11 +40,12 @@ def find(text: str | Path, root: Path) -> Path:
 
 
 def select(texts: Iterable[str | Path], root: Path) -> list[Path]:
-    """The directories of several runs in the order they are named; a pattern is all other runs that match."""
+    """The directories of several runs in the order they are named; a pattern is all others that match, oldest first."""
     paths: list[Path] = []
     for text in texts:
         if is_pattern(str(text)):
-            paths += [one.path for one in _matching(text, root) if one.path not in paths]
+            matching = sorted(_matching(text, root), key=lambda one: one.age)
+            paths += [one.path for one in matching if one.path not in paths]
         else:
             paths.append(find(text, root))
     return paths
