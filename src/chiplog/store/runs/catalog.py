@@ -25,7 +25,7 @@ from chiplog.store.runs.state import AttemptState, LastValues
 
 LONGEST = 300  # characters of a text in a list
 MOST = 300  # settings or values of a run in a list
-FORMAT = 1  # of the cache file
+FORMAT = 2  # of the cache file
 
 Scalar = int | float | bool | str | None
 
