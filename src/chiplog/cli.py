@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Collection, Sequence
 from importlib import import_module
 from pathlib import Path
 
 from chiplog.assembly import runs_dir
 from chiplog.core import display, messages
-from chiplog.core.errors import ChiplogError
+from chiplog.core.errors import BadSetting, ChiplogError
+from chiplog.core.suggestions import did_you_mean
 from chiplog.version import VERSION
 
 EXTRAS = {"numpy": "read", "pyarrow": "read", "h11": "ui"}  # the extra that installs each optional package
@@ -19,6 +20,7 @@ EXAMPLES = """\
 examples:
   chiplog demo                              train a small model and show what was recorded
   chiplog ls                                list the runs in ./runs, newest last
+  chiplog ls --where 'lr>0.001' --sort loss the runs with a high learning rate, the best first
   chiplog show                              show the newest run
   chiplog tail 261115                       follow the run whose id starts with 261115
   chiplog plot latest 'train/*loss' --log   draw curves in the terminal
@@ -32,7 +34,8 @@ examples:
   chiplog compare RUN OTHER                 what differs, and whether it is more than noise
   chiplog doctor latest                     what is wrong, and what to do
 
-RUN is a path, an id, the start of one, project/id, a name, or `latest`.
+RUN is a path, an id, the start of one, a name, or `latest`; a project, for its newest run; or one of these in a
+project: tiny-lm/latest. Where several runs are meant, a pattern too: 'tiny-lm/*'.
 """
 
 
@@ -90,7 +93,9 @@ def parser(words: Collection[str] | None = None) -> ArgumentParser:
 
 def _run(argv: Sequence[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
-    args = parser(words).parse_args(words)
+    args = _parse(words)
+    if args is None:
+        return 0
     args.root = runs_dir(args.dir).expanduser()
     args.environ = dict(os.environ)
     args.screen = display.screen(sys.stdout, args.environ)
@@ -98,6 +103,29 @@ def _run(argv: Sequence[str] | None) -> int:
     code: int = args.run_verb(args)
     sys.stdout.flush()
     return code
+
+
+def _parse(words: Sequence[str]) -> Namespace | None:
+    """The arguments; None without a verb, which prints the help."""
+    verbs = _verbs()
+    verb = _first_word(words)
+    if verb is not None and verb not in verbs:
+        raise BadSetting(f"no verb {verb!r}; {did_you_mean(verb, verbs)}there are: {', '.join(verbs)}")
+    line = parser(words)
+    if verb is None and not {"-h", "--help", "--version"} & set(words):
+        line.print_help()
+        return None
+    return line.parse_args(words)
+
+
+def _first_word(words: Sequence[str]) -> str | None:
+    """The word in the place of the verb."""
+    value = False  # whether the next word belongs to an option
+    for word in words:
+        if not value and not word.startswith("-"):
+            return word
+        value = word == "--dir"
+    return None
 
 
 def _verbs() -> dict[str, Path]:

@@ -46,6 +46,33 @@ def test_a_run_goes_by_many_names(cli: Cli, which: str) -> None:
     assert cli("cat", which, "--kind", "eval")[1].count("\n") == 1
 
 
+def test_alone_it_prints_its_help(cli: Cli) -> None:
+    """All verbs and examples, and no error."""
+    code, out, _ = cli()
+    assert code == 0 and "chiplog ls" in out and "doctor" in out
+
+
+@pytest.mark.parametrize("words", [["shwo"], ["--dir", "runs", "shwo"]])
+def test_a_verb_with_a_mistake(cli: Cli, words: list[str]) -> None:
+    """The error has the similar one, and all of them."""
+    code, _, err = cli(*words)
+    assert code == 2 and "no verb 'shwo'; did you mean 'show'" in err and err.count("\n") == 1
+
+
+def test_every_verb_has_help_without_its_packages() -> None:
+    """Help needs neither numpy nor pyarrow nor h11."""
+    script = (
+        "import sys\n"
+        "for name in ('numpy', 'pyarrow', 'h11'): sys.modules[name] = None\n"
+        "from chiplog.cli import main\n"
+        "for verb in sys.argv[1:]:\n"
+        "    try: code = main([verb, '--help'])\n"
+        "    except SystemExit as end: code = end.code\n"
+        "    assert code == 0, verb\n"
+    )
+    subprocess.run([sys.executable, "-c", script, *VERBS], capture_output=True, check=True)
+
+
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     """`--version` says which one this is."""
     with pytest.raises(SystemExit) as end:

@@ -89,3 +89,44 @@ def test_hostile_names_do_nothing(cli: Cli) -> None:
     out = cli("ls")[1]
     assert "\x1b" not in out and "\x07" not in out
     assert "\\x1b[2J" in out
+
+
+def test_questions_about_a_sweep(cli: Cli) -> None:
+    """Conditions, an order, columns, tags and the newest, as a table that is not cut when piped."""
+    for number, lr in enumerate((1e-4, 3e-3, 1e-3)):
+        with chiplog.init(
+            "sweep", f"a-rather-long-name-{'x' * 80}-{number}", config={"lr": lr, "model": {"dim": 8}},
+            tags=["odd"] if number % 2 else [], sinks="none",
+        ) as run:  # fmt: skip
+            run.log({"train/loss": 1.0}, step=9)
+            run.eval({"loss": lr * 100}, step=3)
+
+    def ends(*words: str) -> list[str]:
+        return [line.split()[-1] for line in cli("ls", *words)[1].splitlines()[1:]]
+
+    assert ends("--where", "lr>=0.001 and state=finished", "--sort", "eval/loss") == ["0.1", "0.3"]
+    assert ends("--sort", "lr", "--reverse", "--columns", "lr") == ["0.003", "0.001", "0.0001"]
+    assert ends("--last", "2", "--columns", "step,dim,lr") == ["0.003", "0.001"]
+    assert ends("--tag", "odd", "--columns", "lr") == ["0.003"]
+    table = cli("ls", "sweep", "--where", "lr=3e-3", "--columns", "step,eval/loss")[1]
+    assert table.split()[-3:] == [f"a-rather-long-name-{'x' * 80}-1", "9", "0.3"]
+    (data,) = json.loads(cli("ls", "--where", "lr=3e-3", "--json")[1])
+    assert data["config"] == {"lr": 3e-3, "model": {"dim": 8}} and data["metrics"]["eval/loss"] == 0.3
+    assert (data["step"], data["tags"]) == (9, ["odd"])  # the evaluation of step 3 came last
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--where", "lrr>1"), "did you mean 'lr'"),
+        (("--sort", "train/los"), "did you mean 'train/loss'"),
+        (("--where", "lr>"), "did not understand 'lr>'"),
+        (("tiny-ml",), "no project 'tiny-ml' under runs; did you mean 'tiny-lm'"),
+        (("--dir", "nowhere"), "no directory 'nowhere'"),
+    ],
+)
+def test_a_question_with_a_mistake(cli: Cli, words: tuple[str, ...], message: str) -> None:
+    """The error has what was not understood, and the exit code is 2."""
+    code, out, err = cli("ls", *words)
+    assert (code, out) == (2, "") and message in err

@@ -67,3 +67,19 @@ def test_curves_over_tokens(cli: Cli) -> None:
 @pytest.mark.usefixtures("path")
 def test_another_marker(cli: Cli) -> None:
     assert "▀" in cli("plot", "latest", "train/loss", "--marker", "hd")[1]
+
+
+@pytest.mark.usefixtures("path")
+def test_the_last_word_of_a_name_is_enough(cli: Cli) -> None:
+    """`plot loss` draws every loss of the newest run; with a run, of that one."""
+    for words in (("loss",), ("tiny-lm/latest", "loss")):
+        code, out, _ = cli("plot", *words)
+        assert code == 0 and "train/loss" in out and "eval/loss" in out
+    assert "no run 'lss'" in cli("plot", "lss")[2]
+
+
+@pytest.mark.usefixtures("path")
+def test_series_of_different_size_have_their_own_scale(cli: Cli) -> None:
+    """A loss is not a flat line because tokens are counted too; on a logarithmic scale there is room for both."""
+    assert cli("plot", "latest", "train/*")[1].count("┌") == 2
+    assert cli("plot", "latest", "train/*", "--log")[1].count("┌") == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from chiplog.cli import main
 
 from .conftest import Cli
 
@@ -34,8 +35,19 @@ def test_text_plots_are_shown_when_asked(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("path")
 def test_a_stage_that_fails_is_an_error_at_the_end(cli: Cli, tmp_path: Path) -> None:
     """The rest is there."""
-    code, out, err = cli("report", "latest", "-o", tmp_path / "out", "--only", "data,report", "--data", "xlsx")
-    assert code == 1 and "unknown dataset format 'xlsx'" in err and "report.html" in out
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "plots").write_text("in the way")
+    code, out, err = cli("report", "latest", "-o", tmp_path / "out", "--only", "text,report")
+    assert code == 1 and "could not write text plots" in err and "report.html" in out
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("words", [("--pictures", "gif"), ("--data", "xlsx"), ("--only", "plot")])
+def test_a_format_that_does_not_exist_is_an_error(words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The message lists the choices, and nothing is written."""
+    with pytest.raises(SystemExit) as end:
+        main(["report", "latest", *words])
+    assert end.value.code == 2 and f"{words[1]!r} is not one of: " in capsys.readouterr().err
 
 
 def test_runs_are_compared(cli: Cli, path: Path, tmp_path: Path) -> None:

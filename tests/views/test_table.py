@@ -53,3 +53,10 @@ def test_pairs_wrap_below_their_text() -> None:
         "     five six",
         "bcd  x",
     ]
+
+
+def test_numbers_are_cut_last_and_ids_never() -> None:
+    """Half a number is a wrong one, and half an id finds nothing."""
+    rows = [["i" * 20, "n" * 40, "1.2345 ± 0.0012"]]
+    line = table(["id", "name", "loss"], rows, width=50, right=["loss"], whole=["id"]).splitlines()[1]
+    assert line == f"{'i' * 20}  {'n' * 10}…  1.2345 ± 0.0012"

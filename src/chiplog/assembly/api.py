@@ -149,18 +149,28 @@ def finish(timeout: float = 30) -> Delivery:
 
 
 def read(which: str | Path = "latest", *, dir: str | Path | None = None) -> Stored:
-    """A stored run: by its path, its id or a prefix of it, its name, or `latest`."""
+    """A stored run: by its path, its id or a prefix of it, its name, its project, or `latest`."""
     from chiplog.store.runs import find
 
     return stored_run(find.find(which, runs_dir(dir)))
 
 
-def runs(dir: str | Path | None = None, project: str | None = None) -> list[Stored]:
-    """All runs under a directory, oldest first."""
-    from chiplog.store.runs import find
+def runs(dir: str | Path | None = None, project: str | None = None, *, where: str = "") -> list[Stored]:
+    """The runs under a directory, oldest first: all of them, those of a project, or those that a query describes.
+
+    >>> chiplog.runs("runs", where="lr>0.001 and state=finished")
+    """
+    from chiplog.store.runs import find, run_values
     from chiplog.store.runs.run_list import RunList
 
-    return RunList(find.runs(runs_dir(dir), project))
+    root = runs_dir(dir)
+    if dir is not None and not root.is_dir():
+        raise RunNotFound(f"no directory {str(root)!r}; use the one given to chiplog.init(dir=...)")
+    stored = find.runs(root, project)
+    if not where:
+        return RunList(stored)
+    chosen = {run.path for run in run_values.matching(run_values.load(run.path for run in stored), where)}
+    return RunList(run for run in stored if run.path in chosen)
 
 
 def runs_dir(dir: str | Path | None = None) -> Path:

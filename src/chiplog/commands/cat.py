@@ -9,6 +9,7 @@ from chiplog.commands.shared.arguments import add_run, whole_number
 from chiplog.core import records
 from chiplog.core.errors import BadSetting
 from chiplog.sinks.jsonl import line
+from chiplog.store import layout
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
 
@@ -23,6 +24,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     stored = Stored(find.find(args.run, args.root))
+    ranks = sorted({segment.rank for segment in layout.segments(stored.path)})
+    if args.rank is not None and args.rank not in ranks:
+        raise BadSetting(f"{stored.id} has no rank {args.rank}; there are: {', '.join(map(str, ranks)) or 'none yet'}")
     out = sys.stdout.buffer
     written = 0
     for record in stored.records(args.kind, args.rank):

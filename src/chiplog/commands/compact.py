@@ -14,8 +14,6 @@ from chiplog.sinks.shared.lease import Lease
 from chiplog.store import layout
 from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment
-from chiplog.store.parts import compaction
-from chiplog.store.parts.part import load
 from chiplog.store.runs import find, state
 
 OVER = ("finished", "failed", "interrupted", "killed")  # a lost attempt may still run on another machine
@@ -30,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    chosen = [find.find(which, args.root) for which in args.runs] or list(layout.find_runs(args.root))
+    chosen = find.select(args.runs, args.root) or list(layout.find_runs(args.root))
     code, done = 0, 0
     for path in chosen:
         for segment in _closed_segments(path, args.quiet):
@@ -85,6 +83,8 @@ def closed(path: Path) -> list[Segment]:
 
 
 def _compact(path: Path, segment: Segment) -> Iterator[str]:
+    from chiplog.store.parts import compaction  # needs pyarrow, which the help does without
+
     file = path / layout.JOURNAL / segment.filename
     if compaction.compact(path, segment):
         after = sum(part.stat().st_size for part in (path / layout.PARTS).glob(f"{segment.stem}.*.parquet"))
@@ -92,6 +92,8 @@ def _compact(path: Path, segment: Segment) -> Iterator[str]:
 
 
 def _prune(path: Path, segment: Segment) -> Iterator[str]:
+    from chiplog.store.parts import compaction
+
     file = path / layout.JOURNAL / segment.filename
     if not file.exists():
         return
@@ -104,6 +106,8 @@ def _prune(path: Path, segment: Segment) -> Iterator[str]:
 
 def kept(path: Path, segment: Segment, size: int) -> str | None:
     """Why a segment must stay as it is; None if it may be compressed."""
+    from chiplog.store.parts.part import load
+
     states = {(one.rank, one.attempt): one.state for one in state.attempts(path)}
     if (attempt_state := states.get((segment.rank, segment.attempt), "lost")) not in OVER:
         return f"its attempt is {attempt_state}"

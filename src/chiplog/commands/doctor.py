@@ -58,18 +58,24 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    sections = {"installation": list(_installation()), f"runs in {args.root}": list(_directory(args.root))}
+    sections = {}
     if args.run is not None:
         path = find.find(args.run, args.root)
         sections[f"run {path.parent.name}/{path.name}"] = list(examine(path))
-    for title, checks in sections.items():
-        print(paint(clean(title), "1", args.screen.colour))
+    sections[f"runs in {args.root}"] = list(_directory(args.root))
+    sections["installation"] = list(_installation())
+    problems = {title: [check for check in checks if check.level == "bad"] for title, checks in sections.items()}
+    count = sum(map(len, problems.values()))
+    print(paint(f"{_counted(count, 'problem')} found" if count else "no problems found", "1", args.screen.colour))
+    for title, checks in problems.items():
         for check in checks:
-            print(_text(check, args.screen))
-        print()
-    bad = sum(check.level == "bad" for checks in sections.values() for check in checks)
-    print(f"{_counted(bad, 'problem')} found" if bad else "no problems found")
-    return 1 if bad else 0
+            print(_text(check._replace(what=f"{title}: {check.what}"), args.screen))
+    for title, checks in sections.items():
+        print("\n" + paint(clean(title), "1", args.screen.colour))
+        for check in checks:
+            if check.level != "bad":
+                print(_text(check, args.screen))
+    return 1 if count else 0
 
 
 def examine(path: Path) -> Iterator[Check]:
@@ -90,14 +96,16 @@ def examine(path: Path) -> Iterator[Check]:
 
 def _installation() -> Iterator[Check]:
     yield Check("ok", f"chiplog {VERSION}, Python {platform.python_version()}, msgspec {msgspec.__version__}")
+    absent = []
     for extra, packages in _extras().items():
         versions = {name: _version(name) for name in packages}
-        missing = [name for name, version in versions.items() if version is None]
-        if missing:
-            words = f"{extra}: {', '.join(missing)} not installed"
-            yield Check("note", words, f"if you need it: pip install 'chiplog[{extra}]'")
+        if None in versions.values():
+            absent.append(extra)
         elif versions:
             yield Check("ok", f"{extra}: " + ", ".join(f"{name} {version}" for name, version in versions.items()))
+    if absent:
+        advice = f"if you need one of them: pip install 'chiplog[{absent[0]}]', and so on"
+        yield Check("note", f"extras that are not installed: {', '.join(absent)}", advice)
 
 
 def _extras() -> dict[str, list[str]]:
@@ -271,7 +279,10 @@ def _leftovers(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
         reserve = file.parent.name == layout.JOURNAL and re.fullmatch(r"r(\d+)\.reserve", file.name)
         packed = file.with_name(f"{file.name}.zst")
         if reserve and int(reserve[1]) not in running:
-            yield Check("bad", f"{name} was left behind when the run was killed", advice)
+            words = f"{name} is space that was set aside for a full disk, in a run that was killed"
+            yield Check(
+                "note", words, f"nothing to do: the run uses it when it resumes; if it will not, rm {quote(str(file))}"
+            )
         elif file.name.startswith(".") and layout.FILES not in file.parts[-2:-1] and _age(file) > OLD:
             yield Check("bad", f"{name} was left behind by an unfinished write", advice)
         elif file.suffix == ".lease" and _abandoned(file):
@@ -324,5 +335,5 @@ def _counted(count: int, noun: str) -> str:
 def _text(check: Check, screen: Screen) -> str:
     level = paint(f"{check.level:<4}", STYLES[check.level], screen.colour)
     texts = [clean(text) for text in (check.what, check.advice) if text]
-    first, *more = [line for text in texts for line in wrap(text, screen.width - 8)]
+    first, *more = [line for text in texts for line in wrap(text, None if screen.room is None else screen.room - 8)]
     return "\n".join([f"  {level}  {first}", *(" " * 8 + line for line in more)])

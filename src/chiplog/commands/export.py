@@ -16,8 +16,6 @@ from chiplog.core import display
 from chiplog.core.errors import BadSetting, ChiplogError
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
-from chiplog.views.export import tables
-from chiplog.views.report.write import finalize
 
 PATIENCE = 0.5  # s before progress is shown
 DATASETS = ("h5", "nc")
@@ -57,6 +55,8 @@ def run(args: Namespace) -> int:
 
 
 def _datasets(stored: Stored, to: str, folder: Path) -> None:
+    from chiplog.views.report.write import finalize  # needs numpy, which the help does without
+
     ending = finalize(stored, folder, stages=["data"], formats=[to], events=True)
     for path in ending.made:
         print(f"{path}  {display.size(path.stat().st_size)}")
@@ -65,6 +65,8 @@ def _datasets(stored: Stored, to: str, folder: Path) -> None:
 
 
 def _to_stdout(stored: Stored, to: str) -> None:
+    from chiplog.views.export import tables
+
     if to == "parquet":
         raise BadSetting("Parquet cannot be written to a pipe: name a file with -o PATH")
     writer = tables.to_csv if to == "csv" else tables.to_json
@@ -73,6 +75,8 @@ def _to_stdout(stored: Stored, to: str) -> None:
 
 
 def _write(stored: Stored, to: str, path: Path) -> None:
+    from chiplog.views.export import tables
+
     if to == "parquet":
         tables.to_parquet(stored, path)
         return

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from chiplog.commands.shared.arguments import whole_number
-from chiplog.commands.shared.series_names import UnknownSeries, match, some
+from chiplog.commands.shared.series_names import match
 from chiplog.core import messages
+from chiplog.core.errors import RunNotFound, UnknownSeries
+from chiplog.core.suggestions import some
 from chiplog.metrics.catalog import is_loss
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
-from chiplog.views.charts.text_plot import Curve, line_plot
-from chiplog.views.x_axis import over
+from chiplog.views.run_labels import labels
+
+if TYPE_CHECKING:
+    from chiplog.views.charts.text_plot import Curve
 
 EXAMPLE = "chiplog plot latest 'train/*' --log"
 MOST = 12  # curves
@@ -37,16 +42,28 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    runs = [Stored(find.find(which.strip(), args.root)) for which in args.run.split(",") if which.strip()]
-    curves = [curve for stored in runs for curve in _curves(stored, args.names, several=len(runs) > 1, x=args.x)]
-    if len(curves) > MOST:
-        messages.say(f"{len(curves)} series match; the first {MOST} are drawn")
+    from chiplog.views.charts.text_panels import panels, stacked  # needs numpy, which the help does without
+    from chiplog.views.charts.text_plot import line_plot
+
+    runs, patterns = _chosen(args)
+    drawn = [
+        one
+        for stored, label in zip(runs, labels(runs), strict=True)
+        for one in _curves(stored, label, patterns, args.x)
+    ]
+    if len(runs) == 1:  # its name is in the title
+        drawn = [(name, (name, *curve[1:])) for name, curve in drawn]
+    if len(drawn) > MOST:
+        messages.say(f"{len(drawn)} series match; the first {MOST} are drawn")
+    drawn = drawn[:MOST]
+    groups = panels([curve for _, curve in drawn], [name for name, _ in drawn], log=args.log)
     screen = args.screen
-    print(
-        line_plot(
-            curves[:MOST],
+
+    def draw(curves: Sequence[Curve], height: int) -> str:
+        return line_plot(
+            curves,
             width=args.width or screen.width,
-            height=args.height or max(5, min(20, screen.height - 8)),
+            height=height,
             log=args.log,
             title=_title(runs, curves),
             colour=screen.colour,
@@ -55,16 +72,35 @@ def run(args: Namespace) -> int:
             marker=args.marker,
             x_label={"time": "seconds"}.get(args.x, args.x),
         )
-    )
+
+    print(stacked(groups, args.height or max(5, min(20, screen.height - 8)), draw))
     return 0
 
 
-def _curves(stored: Stored, patterns: Sequence[str], *, several: bool, x: str) -> list[Curve]:
+def _chosen(args: Namespace) -> tuple[list[Stored], list[str]]:
+    """The runs, and the names to draw; a first word that names no run but a series is one of the names."""
+    words = [word.strip() for word in args.run.split(",") if word.strip()]
+    try:
+        return [Stored(path) for path in find.select(words, args.root)], args.names
+    except RunNotFound:
+        try:
+            latest = Stored(find.find(find.LATEST, args.root))
+            match([args.run], latest.names())
+        except (RunNotFound, UnknownSeries):
+            pass
+        else:
+            return [latest], [args.run, *args.names]
+        raise
+
+
+def _curves(stored: Stored, label: str, patterns: Sequence[str], x: str) -> list[tuple[str, Curve]]:
+    """The curves of a run, each with the name of its series."""
+    from chiplog.views.x_axis import over
+
     names = stored.names()
     wanted = match(patterns, names) if patterns else _losses(stored, names)
-    label = f"{stored.name}: " if several else ""
     series = [stored.series(name) for name in wanted]
-    return [(f"{label}{one.name}", over(stored, one, x), one.values) for one in series]
+    return [(one.name, (f"{label}: {one.name}", over(stored, one, x), one.values)) for one in series]
 
 
 def _losses(stored: Stored, names: Sequence[str]) -> list[str]:

@@ -6,13 +6,12 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from chiplog.commands.shared.arguments import add_run, whole_number, words
+from chiplog.commands.shared.arguments import add_run, one_of, whole_number
 from chiplog.core import display
 from chiplog.core.messages import clean
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
-from chiplog.views.charts.text_plot_files import Look
-from chiplog.views.report.write import STAGES, finalize
+from chiplog.views.report.stages import DATASETS, PICTURES, STAGES
 
 EXAMPLE = "chiplog report latest -o outputs"
 
@@ -24,23 +23,23 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--only",
-        type=words,
+        type=one_of(*STAGES),
         metavar="STAGES",
         help=f"write only these stages, separated by commas: {', '.join(STAGES)}",
     )
     parser.add_argument(
         "--data",
-        type=words,
+        type=one_of(*DATASETS),
         default=["h5"],
         metavar="FORMATS",
         help="formats of the datasets: h5, nc, parquet, csv (default: h5)",
     )
     parser.add_argument(
         "--pictures",
-        type=words,
+        type=one_of(*PICTURES),
         default=["png"],
         metavar="FORMATS",
-        help="formats of the plots: png, svg (default: png)",
+        help="formats of the plots: png, svg, pdf (default: png)",
     )
     parser.add_argument(
         "--warmup",
@@ -54,6 +53,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    from chiplog.views.charts.text_plot_files import Look  # needs numpy, which the help does without
+    from chiplog.views.report.write import finalize
+
     stored = Stored(find.find(args.run, args.root))
     screen = args.screen
     ending = finalize(
@@ -69,7 +71,7 @@ def run(args: Namespace) -> int:
     for path in ending.made:
         if path.name.startswith("report.") or args.verbose or path.parent == (args.output or stored.path / "files"):
             print(f"{clean(str(path))}  {display.size(path.stat().st_size)}")
-    pictures = sum(path.suffix in (".png", ".svg") for path in ending.made)
+    pictures = sum(path.suffix.removeprefix(".") in PICTURES for path in ending.made)
     texts = sum(path.suffix == ".txt" for path in ending.made)
     print(f"{len(ending.made):,} files, including {pictures:,} pictures and {texts:,} text plots")
     return 1 if ending.trouble else 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chiplog.commands.shared.arguments import add_run, whole_number
 from chiplog.core.display import size
@@ -14,8 +15,9 @@ from chiplog.core.errors import ChiplogError
 from chiplog.store import layout
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
-from chiplog.store.spans.spans import Spans
-from chiplog.views.trace import chrome, flame, perfetto, profilers, summary
+
+if TYPE_CHECKING:
+    from chiplog.store.spans.spans import Spans
 
 EXAMPLE = "chiplog trace latest -o trace.pftrace"
 
@@ -48,10 +50,12 @@ def run(args: Namespace) -> int:
         _write(stored, Path(args.output), args)
         if not args.summary and not args.against:
             return 0
+    from chiplog.views.trace import summary  # needs numpy, which the help does without
+
     spans = _spans(stored, args.rank)
     if args.against:
         other = _spans(Stored(find.find(args.against, args.root)), args.rank)
-        print(summary.against(spans, other, width=args.screen.width, colour=args.screen.colour))
+        print(summary.against(spans, other, width=args.screen.room, colour=args.screen.colour))
         if not args.summary:
             return 0
         print()
@@ -73,6 +77,8 @@ def _has_rank(stored: Stored, rank: int | None) -> None:
 
 def _of_step(spans: Spans, step: float | None) -> tuple[float | None, Spans]:
     """The requested step or a typical one, and its spans; all spans if they have no steps."""
+    from chiplog.views.trace import summary
+
     shown = summary.typical_step(spans) if step is None else step
     at_step = spans if shown is None else spans.at(shown)
     if step is not None and not at_step:
@@ -81,18 +87,22 @@ def _of_step(spans: Spans, step: float | None) -> tuple[float | None, Spans]:
 
 
 def _summary(spans: Spans, args: Namespace) -> None:
+    from chiplog.views.trace import flame, summary
+
     screen = args.screen
     step, of_step = _of_step(spans, args.step)
-    print(summary.where(spans, width=screen.width, colour=screen.colour))
+    print(summary.where(spans, width=screen.room, colour=screen.colour))
     if not of_step:
         return
     of_step = of_step.alone()
     title = f"step {step:g}" if args.step is not None else f"a typical step, {step:g}" if step is not None else "all"
     print(f"\n{title}:\n{flame.draw(of_step, width=screen.width, colour=screen.colour, ascii=screen.ascii)}")
-    print(f"\ncritical path:\n{summary.path(of_step, width=screen.width, colour=screen.colour)}")
+    print(f"\ncritical path:\n{summary.path(of_step, width=screen.room, colour=screen.colour)}")
 
 
 def _write(stored: Stored, path: Path, args: Namespace) -> None:
+    from chiplog.views.trace import chrome, flame, perfetto, profilers
+
     if not path.absolute().parent.is_dir():
         raise BadTrace(f"cannot write {path.name}: {path.parent} is not a directory")
     _has_rank(stored, args.rank)

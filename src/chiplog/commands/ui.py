@@ -12,11 +12,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from chiplog.commands.shared.arguments import whole_number
+from chiplog.commands.shared.arguments import port
 from chiplog.commands.shared.cache_dir import cache_dir
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, RunNotFound
-from chiplog.views.web import auth, server
 
 EXAMPLE = "chiplog ui runs --port 8080"
 
@@ -27,7 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)"
     )
     parser.add_argument(
-        "--port", type=whole_number, default=0, metavar="N", help="port to listen on (default: 0, any free port)"
+        "--port", type=port, default=0, metavar="N", help="port to listen on (default: 0, any free port)"
     )
     parser.add_argument("--no-browser", action="store_true", help="print the address, and do not open a browser")
     parser.add_argument(
@@ -56,6 +55,8 @@ def run(args: Namespace) -> int:
         written = export(root, Path(args.export), args.choose)
         print(f"{len(written)} runs in {Path(args.export) / 'index.html'}")
         return 0
+    from chiplog.views.web import auth, server  # needs h11, which the help does without
+
     token = _token(args.token_file)
     if not auth.is_loopback(args.host):
         if token is None:

@@ -9,11 +9,7 @@ from chiplog.commands.shared.cache_dir import cache_dir
 from chiplog.core.errors import BadSetting
 from chiplog.store.runs import find
 from chiplog.store.runs.catalog import Catalog
-from chiplog.views.charts.browser_series import use_plain_memory
-from chiplog.views.tui.app import App
-from chiplog.views.tui.panels import Style
-from chiplog.views.tui.run_screen import TABS
-from chiplog.views.tui.terminal import watch
+from chiplog.views.tui.tabs import TABS
 
 EXAMPLE = "chiplog watch latest"
 
@@ -25,6 +21,11 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    from chiplog.views.charts.browser_series import use_plain_memory  # needs numpy, which the help does without
+    from chiplog.views.tui.app import App
+    from chiplog.views.tui.panels import Style
+    from chiplog.views.tui.terminal import watch
+
     screen = args.screen
     use_plain_memory()
     catalog = Catalog(args.root, cache_dir(args.environ))

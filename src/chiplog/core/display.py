@@ -39,13 +39,22 @@ class Screen(NamedTuple):
     height: int
     colour: bool
     ascii: bool  # it shows nothing but ASCII
+    piped: bool = False  # nobody looks at it: a file or another program, for which nothing is cut
+
+    @property
+    def room(self) -> int | None:
+        """The width that tables and text must fit into; None if nothing must."""
+        return None if self.piped else self.width
 
 
 def screen(stream: TextIO, environ: Mapping[str, str]) -> Screen:
     """The screen behind a stream; 100 columns if neither it nor COLUMNS has a width, and never fewer than 40."""
     width, height = terminal_size(stream, environ, (100, 30))
     encoding = (getattr(stream, "encoding", None) or "ascii").lower()
-    return Screen(max(40, width), max(10, height), has_colour(stream, environ), not encoding.startswith("utf"))
+    shows_utf = encoding.startswith("utf")
+    return Screen(
+        max(40, width), max(10, height), has_colour(stream, environ), not shows_utf, not is_terminal(stream, {})
+    )
 
 
 def is_terminal(stream: TextIO | None, environ: Mapping[str, str]) -> bool:

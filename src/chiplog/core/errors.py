@@ -52,3 +52,13 @@ class RunExists(ChiplogError, FileExistsError):
 
 class RunNotFound(ChiplogError, FileNotFoundError):
     """No run matches that path, id or token."""
+
+
+class UnknownSeries(ChiplogError, KeyError):
+    """No series, rank or attempt of a run has this name."""
+
+    __str__ = Exception.__str__
+
+
+class BadQuery(ChiplogError, ValueError):
+    """A query over runs that was not understood."""

@@ -69,10 +69,9 @@ def load(arguments: Mapping[str, object], environ: Mapping[str, str], cwd: Path)
 def _convert(where: str, key: str, value: object) -> Plain:
     types = {field.name: field for field in msgspec.structs.fields(Settings)}
     if key not in types:
-        import difflib
+        from chiplog.core.suggestions import did_you_mean  # difflib, which no correct setting needs
 
-        near = difflib.get_close_matches(key, types, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(key, types, 1)
         raise BadSetting(f"unknown setting {key!r} = {value!r} in {where}; {hint}the settings are: {', '.join(types)}")
     if key in ("tags", *_NAMED) and isinstance(value, str):
         value = tuple(part.strip() for part in value.split(",") if part.strip())

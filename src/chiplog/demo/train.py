@@ -164,7 +164,7 @@ def _lr(recipe: Recipe, done: float) -> float:
 
 def _report(stored: Stored, screen: Screen, *, named: bool, command: str) -> str:
     """The end of the demo, read from the run directory alone."""
-    series = [stored.series(name) for name in ("train/loss", "eval/loss")]
+    series = [stored.series(name, missing_ok=True) for name in ("train/loss", "eval/loss")]
     curves = [(one.name, one.steps, one.values) for one in series]
     title = "Loss in nats per character"
     smooth = round(1 - 50 / max(100, len(series[0])), 2)

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chiplog.core import records
-from chiplog.core.errors import MissingPackage
+from chiplog.core.errors import MissingPackage, UnknownSeries
 from chiplog.core.records import AnyRecord, Number, Plain
+from chiplog.core.suggestions import did_you_mean, some
 from chiplog.store import layout, table_rows
 from chiplog.store import printed_lines as console
 from chiplog.store.contents.contents import Bounds, Contents
@@ -172,12 +173,18 @@ class Stored:
         """The names of all series."""
         return self._columns.names()
 
-    def series(self, name: str, *, rank: int | None = None, attempt: int | None = None) -> Series:
+    def series(
+        self, name: str, *, rank: int | None = None, attempt: int | None = None, missing_ok: bool = False
+    ) -> Series:
         """A series: of the main rank unless one is given; in the default view unless an attempt is given.
 
-        In the default view a newer launch hides what older ones logged from its first step on.
+        In the default view a newer launch hides what older ones logged from its first step on. A name, rank or attempt
+        that the run does not have is an error, or with `missing_ok` an empty series.
         """
-        return self._columns.series(name, rank, attempt)
+        series = self._columns.series(name, rank, attempt)
+        if not len(series) and not missing_ok:
+            self._check(name, rank, attempt)
+        return series
 
     def places(self, name: str) -> tuple[Steps, Floats]:
         """The steps and values of a series in the default view, by step; for drawing, faster than `series`."""
@@ -202,15 +209,18 @@ class Stored:
 
     def to_pandas(self) -> pandas.DataFrame:
         """A data frame indexed by step, with a column per series (its last value at each step)."""
-        return self._columns.to_pandas()
+        with _needs_packages("pandas"):
+            return self._columns.to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """Like `to_pandas`, with the step as the first column."""
-        return self._columns.to_polars()
+        with _needs_packages("polars"):
+            return self._columns.to_polars()
 
     def to_xarray(self) -> xarray.Dataset:
         """A dataset with a variable per series along `step`."""
-        return self._columns.to_xarray()
+        with _needs_packages("xarray"):
+            return self._columns.to_xarray()
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -219,6 +229,20 @@ class Stored:
         with _needs_packages():
             from chiplog.store.run_columns import RunColumns
         return RunColumns(self.path)
+
+    def _check(self, name: str, rank: int | None, attempt: int | None) -> None:
+        """Raise if a series cannot have points, because there is no such name, rank or attempt."""
+        streams = layout.segments(self.path)
+        for what, number, numbers in (
+            ("rank", rank, {segment.rank for segment in streams}),
+            ("attempt", attempt, {segment.attempt for segment in streams}),
+        ):
+            if number is not None and number not in numbers:
+                listed = ", ".join(map(str, sorted(numbers))) or "none yet"
+                raise UnknownSeries(f"run {self.id} has no {what} {number}; there are: {listed}")
+        if name not in (names := self.names()):
+            hint = did_you_mean(name, names)
+            raise UnknownSeries(f"run {self.id} has no series {name!r}; {hint}there are: {some(names) or 'none yet'}")
 
     def _described(self) -> Contents:
         """What describes the run, refreshed."""
@@ -233,11 +257,13 @@ class Stored:
 
 
 @contextmanager
-def _needs_packages() -> Iterator[None]:
-    """Around imports of what cannot be read without optional packages."""
+def _needs_packages(extra: str = "read") -> Iterator[None]:
+    """Around imports of what cannot be read without the packages of an extra."""
     try:
         yield
+    except MissingPackage:
+        raise
     except ImportError as error:
         raise MissingPackage(
-            f"looking into a run needs the package {error.name!r}: pip install 'chiplog[read]'"
+            f"looking into a run needs the package {error.name!r}: pip install 'chiplog[{extra}]'"
         ) from None

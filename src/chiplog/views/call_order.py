@@ -30,8 +30,10 @@ class ByCall(Stored):
             order.add(record)
         return order
 
-    def series(self, name: str, *, rank: int | None = None, attempt: int | None = None) -> Series:
-        series = super().series(name, rank=rank, attempt=attempt)
+    def series(
+        self, name: str, *, rank: int | None = None, attempt: int | None = None, missing_ok: bool = False
+    ) -> Series:
+        series = super().series(name, rank=rank, attempt=attempt, missing_ok=missing_ok)
         if not self.calls.starts_again or not len(series):
             return series
         places = self.calls.places

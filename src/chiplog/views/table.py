@@ -25,12 +25,14 @@ def table(
     *,
     width: int | None = None,
     right: Collection[str] = (),
+    whole: Collection[str] = (),
     colour: bool = False,
     indent: int = 0,
 ) -> str:
     """Rows below a header, with the columns in `right` right-aligned; empty columns are left out.
 
-    If the table is wider than `width`, the widest columns are cut, but not below 8.
+    If the table is wider than `width`, the widest columns are cut, but not below 8: texts first, numbers only if that
+    does not suffice, and the columns in `whole` never.
 
         print(table(["run", "loss"], [["a", "2.31"], ["b", "1.97"]], right=["loss"]))
     """
@@ -39,7 +41,10 @@ def table(
     lines = [[Cell(head[at], "2") for at in kept], *([row[at] for at in kept] for row in cells)]
     widths = [max(columns(line[at].text) for line in lines) for at in range(len(kept))]
     if width is not None:
-        widths = _fit(widths, width - indent - GAP * (len(widths) - 1))
+        room = width - indent - GAP * (len(widths) - 1)
+        names = [head[at] for at in kept]
+        widths = _fit(widths, room, [at for at, name in enumerate(names) if name not in right and name not in whole])
+        widths = _fit(widths, room, [at for at, name in enumerate(names) if name not in whole])
     sides = [head[at] in right for at in kept]
     return "\n".join(" " * indent + _line(line, widths, sides, colour) for line in lines)
 
@@ -48,7 +53,7 @@ def pairs(rows: Sequence[tuple[str, str]], *, width: int | None = None, indent: 
     """Names and values; long values are wrapped, empty ones left out."""
     shown = [(clean(name), clean(text)) for name, text in rows if text]
     edge = max((columns(name) for name, _ in shown), default=0)
-    edge = min(edge, 40)
+    edge = min(edge, 40) if width is not None else edge
     lines = []
     for name, text in shown:
         room = None if width is None else max(20, width - indent - edge - GAP)
@@ -62,11 +67,11 @@ def _cell(cell: str | Cell) -> Cell:
     return Cell(clean(cell)) if isinstance(cell, str) else Cell(clean(cell.text), cell.style)
 
 
-def _fit(widths: list[int], room: int) -> list[int]:
-    """The widths, with the widest reduced until all fit."""
+def _fit(widths: list[int], room: int, places: Sequence[int]) -> list[int]:
+    """The widths, with the widest of these places reduced until all fit."""
     widths = list(widths)
-    while sum(widths) > room and max(widths, default=0) > NARROWEST:
-        widths[widths.index(max(widths))] -= 1
+    while places and sum(widths) > room and max(widths[at] for at in places) > NARROWEST:
+        widths[max(places, key=lambda at: widths[at])] -= 1
     return widths
 
 

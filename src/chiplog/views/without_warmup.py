@@ -15,8 +15,10 @@ class Warm(Stored):
         self._whole = stored
         self.warmup = warmup
 
-    def series(self, name: str, *, rank: int | None = None, attempt: int | None = None) -> Series:
-        whole = self._whole.series(name, rank=rank, attempt=attempt)
+    def series(
+        self, name: str, *, rank: int | None = None, attempt: int | None = None, missing_ok: bool = False
+    ) -> Series:
+        whole = self._whole.series(name, rank=rank, attempt=attempt, missing_ok=missing_ok)
         return whole.without(dropped(self.warmup, len(whole)))
 
     def contents(self, *kinds: str) -> Contents:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chiplog.commands.shared.series_names import UnknownSeries, match, some
+from chiplog.commands.shared.series_names import match
+from chiplog.core.errors import UnknownSeries
 
 NAMES = ["eval/loss", "train/loss", "train/lr"]
 
@@ -25,6 +26,7 @@ def test_a_name_without_a_match_is_corrected() -> None:
         match(["train/los"], NAMES)
 
 
-def test_a_long_list_is_cut() -> None:
-    """With the number of names that are left out."""
-    assert some(NAMES, most=2) == "eval/loss, train/loss and 1 more"
+def test_the_last_word_of_a_name_is_enough() -> None:
+    """But not a part of a word, and only if no name is exactly that."""
+    assert match(["loss"], [*NAMES, "val_loss", "gloss"]) == ["eval/loss", "train/loss", "val_loss"]
+    assert match(["loss"], [*NAMES, "loss"]) == ["loss"]

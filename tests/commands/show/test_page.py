@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from chiplog.commands.show.page import page
+from chiplog.core.display import Screen
 from tests.commands.conftest import Cli
 
 
@@ -30,12 +32,11 @@ def test_a_page_says_it_all(cli: Cli, path: Path) -> None:
         assert word in out
 
 
-@pytest.mark.usefixtures("path")
-@pytest.mark.parametrize("columns", ["80", "120"])
-def test_no_line_is_too_wide(cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+@pytest.mark.parametrize("columns", [80, 120])
+def test_no_line_is_too_wide(path: Path, columns: int) -> None:
     """The page keeps within the terminal."""
-    monkeypatch.setenv("COLUMNS", columns)
-    assert max(map(len, cli("show")[1].splitlines())) <= int(columns)
+    text = page(chiplog.read(path), Screen(columns, 30, colour=False, ascii=False))
+    assert max(map(len, text.splitlines())) <= columns
 
 
 def test_steps_nobody_gave_are_the_same_after_compaction(cli: Cli, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ def test_ranks_are_shown_with_the_farthest_first(cli: Cli, tmp_path: Path, monke
     assert out.splitlines()[1].split()[0] == "1" and "train/step_time_sec by rank" in out
     assert "   1 │██████████│" in out
     assert "train/loss by rank" in cli("show", "many", "--ranks", "--of", "train/loss")[1]
-    assert "no rank has a series 'other'" in cli("show", "many", "--ranks", "--of", "other")[1]
+    code, _, err = cli("show", "many", "--ranks", "--of", "train/los")
+    assert code == 2 and "did you mean 'train/loss'" in err
 
 
 def test_ranks_are_shown_by_a_mean_where_there_is_nothing_else(

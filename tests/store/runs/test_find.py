@@ -8,7 +8,7 @@ import pytest
 
 from chiplog.core.errors import RunNotFound
 from chiplog.store.runs import manifest
-from chiplog.store.runs.find import find, runs
+from chiplog.store.runs.find import find, runs, select
 
 
 @pytest.fixture
@@ -22,7 +22,9 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("text", ["261101-a", "p/261101-a", "261101", "first", "latest"])
+@pytest.mark.parametrize(
+    "text", ["261101-a", "p/261101-a", "261101", "first", "latest", "p", "p/latest", "p/first", "p/2611*a", "fir*", "a"]
+)
 def test_a_run_is_found_by_what_names_it(root: Path, text: str) -> None:
     """`latest` is the one created last, whatever its id."""
     assert find(text, root).resolve() == (root / "p" / "261101-a").resolve()
@@ -48,3 +50,20 @@ def test_all_runs_are_listed_oldest_first(root: Path) -> None:
     """Of all projects, or of one."""
     assert [run.id for run in runs(root)] == ["261103-c", "261102-b", "261101-a"]
     assert [run.id for run in runs(root, "q")] == ["261103-c"]
+
+
+def test_several_runs_are_named_by_a_pattern(root: Path) -> None:
+    """Of names and ids, or with a slash of projects too; what is named twice is there twice."""
+    assert [path.name for path in select(["p/*"], root)] == ["261102-b", "261101-a"]
+    assert [path.name for path in select(["first", "tw*", "first"], root)] == [
+        "261101-a", "261103-c", "261102-b", "261101-a",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"), [("frist", "did you mean 'first'"), ("P", "did you mean 'p'"), ("lates", "did you mean 'latest'")]
+)
+def test_a_mistake_is_corrected(root: Path, text: str, hint: str) -> None:
+    """Names, projects and `latest`."""
+    with pytest.raises(RunNotFound, match=hint):
+        find(text, root)

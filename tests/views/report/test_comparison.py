@@ -97,3 +97,11 @@ def test_verdicts(z: float, words: str) -> None:
 def test_constants_that_differ_differ() -> None:
     assert Measurement(1.0, 0.0).differs(Measurement(2.0, 0.0)) == math.inf
     assert Measurement(1.0, 0.0).differs(Measurement(1.0, 0.0)) == 0.0
+
+
+def test_a_rare_metric_that_bends_is_not_noise() -> None:
+    """Twenty evaluations of a curve that falls and flattens: a difference of ten times their noise is clear."""
+    x = np.arange(0.0, 2000.0, 100.0)
+    noise = np.random.default_rng(0).normal(size=(2, 20)) * 0.005
+    first, other = (estimate(x, 1 + 2 * np.exp(-x / 400) + level + one, 1900.0) for level, one in zip((0, 0.05), noise, strict=True))  # fmt: skip
+    assert first.error == pytest.approx(0.005, rel=0.6) and verdict(first.differs(other)) == "clear"

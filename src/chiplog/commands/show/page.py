@@ -69,7 +69,9 @@ class Page:
     def _head(self) -> str:
         stored, state, facts = self._stored, self._stored.state, self._contents.environment
         name = f"  {clean(stored.name)}" if stored.name != stored.id else ""
-        title = cut(f"{clean(stored.project)}/{clean(stored.id)}{name}", self._screen.width - len(state) - 2)
+        title = f"{clean(stored.project)}/{clean(stored.id)}{name}"
+        if self._screen.room is not None:
+            title = cut(title, self._screen.room - len(state) - 2)
         main = [attempt for attempt in self._attempts if attempt.rank == self._attempts[0].rank]
         seconds = sum(attempt.seconds(self._now) for attempt in main)
         started = f"{display.date(stored.created)} ({display.ago(stored.created, self._now)})" if stored.created else ""
@@ -90,7 +92,7 @@ class Page:
 
     def _warnings(self) -> str:
         """Damage, gaps and other problems, each with its exact place."""
-        lines = [line for text in self._problems() for line in wrap(f"! {clean(text)}", self._screen.width)]
+        lines = [line for text in self._problems() for line in wrap(f"! {clean(text)}", self._screen.room)]
         return "\n".join(self._paint(line, "33") for line in lines)
 
     def _problems(self) -> Iterator[str]:
@@ -247,10 +249,10 @@ class Page:
         return paint(text, style, self._screen.colour)
 
     def _pairs(self, rows: Sequence[tuple[str, str]]) -> str:
-        return pairs(rows, width=self._screen.width, indent=2)
+        return pairs(rows, width=self._screen.room, indent=2)
 
     def _table(self, head: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, right: Collection[str]) -> str:
-        width, colour = self._screen.width, self._screen.colour
+        width, colour = self._screen.room, self._screen.colour
         return table(head, rows, width=width, right=right, colour=colour, indent=2) if rows else ""
 
     def _more(self, count: int) -> str:

@@ -74,7 +74,7 @@ def _table(newest: dict[int, AttemptState], matrix: ByRank, screen: Screen, ever
         )
     head = ["rank", "host", "state", "last step", "mean", "from median"]
     text = table(
-        head, rows, width=screen.width, right=("rank", "last step", "mean", "from median"), colour=screen.colour
+        head, rows, width=screen.room, right=("rank", "last step", "mean", "from median"), colour=screen.colour
     )
     more = len(order) - len(rows)
     return text + (f"\nand {display.count(more)} nearer to the others: --all shows them" if more > 0 else "")

@@ -25,7 +25,7 @@ class SeriesSummary(NamedTuple):
 def summaries(stored: Stored, names: Iterable[str]) -> Iterator[SeriesSummary]:
     """The series that have points; a newer launch may hide all of one."""
     for name in names:
-        series = stored.series(name)
+        series = stored.series(name, missing_ok=True)
         if not len(series):
             continue
         numbers = series.values[series.values == series.values]

@@ -40,7 +40,7 @@ def run(args: Namespace) -> int:
 
 
 def _all(args: Namespace) -> int:
-    chosen = [find.find(which, args.root) for which in args.runs]
+    chosen = find.select(args.runs, args.root)
     if not chosen:
         chosen = [path for path in layout.find_runs(args.root) if enrolled(path)]
         if not chosen:

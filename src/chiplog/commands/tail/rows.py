@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from itertools import islice
@@ -25,7 +26,7 @@ BEGINNING = 200  # records that are searched for the planned length of the run
 def follow(stored: Stored, out: Output, args: Namespace) -> None:
     """Print the last records, then new ones until the run ends."""
     rate = None if args.once else max(RATE, args.n)
-    width = None if out.terminal else args.screen.width
+    width = None if out.terminal else args.screen.room or sys.maxsize
     config = manifest.load(stored.path).config
     console = Console(cast(TextIO, out), environ=args.environ, width=width, rate=rate, config=config)
     newest, tail = _newest(stored.path, args.n)

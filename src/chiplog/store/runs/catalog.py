@@ -16,14 +16,16 @@ from pathlib import Path
 import msgspec
 
 from chiplog.core.paths import make_dir
+from chiplog.core.records import Number
 from chiplog.core.values.flatten import flatten
+from chiplog.metrics.catalog import pick_loss
 from chiplog.store import layout
 from chiplog.store.runs import manifest, state
-from chiplog.store.runs.state import last_values
+from chiplog.store.runs.state import AttemptState, LastValues
 
 LONGEST = 300  # characters of a text in a list
 MOST = 300  # settings or values of a run in a list
-FORMAT = 1  # of the cache file
+FORMAT = 2  # of the cache file
 
 Scalar = int | float | bool | str | None
 
@@ -150,13 +152,19 @@ def summarize(path: Path, key: str, place: str, stamp: str) -> Entry:
     """A summary that does not need the whole journal."""
     about = manifest.load(path)
     segments = layout.segments(path)
+    attempts: list[AttemptState] = []
+    values: dict[str, Number | None] = {}
+    readable, highest = True, None
     try:
         attempts = state.attempts(path, rank=segments[0].rank) if segments else []
-        values = dict(last_values(path))
+        values = dict(state.last_values(path, _enough))
+        highest = state.highest_step(path, segments[0].rank) if segments else None
     except ImportError:  # its journal is compressed, and pyarrow is not installed
-        attempts, values = [], {}
+        readable = False
     now = time.time_ns()
     step = values.pop("step", None)
+    if highest is not None and (step is None or step < highest):  # an evaluation of an older step may come last
+        step = highest
     return Entry(
         key=key,
         place=place,
@@ -164,12 +172,12 @@ def summarize(path: Path, key: str, place: str, stamp: str) -> Entry:
         id=_cut(about.id or path.name),
         name=_cut(about.name or about.id or path.name),
         tags=[_cut(tag) for tag in about.tags[:50]],
-        state=state.judge(attempts),
+        state=state.judge(attempts) if readable else "unknown",
         started=next((one.start.time for one in attempts if one.start), about.created),
         seconds=sum(one.seconds(now) for one in attempts),
         step=step if isinstance(step, (int, float)) and abs(step) < 2**63 else None,
-        values={_cut(name): _scalar(value) for name, value in list(values.items())[:MOST]},
-        config={_cut(name): _scalar(value) for name, value in islice(flatten(about.config, ".", deepest=20), MOST)},
+        values={_cut(name): scalar(value) for name, value in list(values.items())[:MOST]},
+        config={_cut(name): scalar(value) for name, value in islice(flatten(about.config, ".", deepest=20), MOST)},
         stamp=stamp,
         attempts=len(attempts),
     )
@@ -193,9 +201,29 @@ def stamp_of(path: Path) -> str:
     return blake2b("\n".join(sorted(files)).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
+def scalar(value: object) -> Scalar:
+    """A value as it stands in a list: long texts are cut, and what JSON cannot hold is a text."""
+    if isinstance(value, str):
+        return _cut(value)
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else str(value)
+    try:
+        return _cut(msgspec.json.encode(value).decode())
+    except (TypeError, ValueError, RecursionError):
+        return "…"
+
+
 class _Cache(msgspec.Struct):
     format: int
     entries: list[Entry]
+
+
+def _enough(values: LastValues) -> bool:
+    return "step" in values and pick_loss(values) is not None
 
 
 def _differ(before: Entry, now: Entry) -> bool:
@@ -213,21 +241,6 @@ def _sayable(entry: Entry) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _scalar(value: object) -> Scalar:
-    if isinstance(value, str):
-        return _cut(value)
-    if isinstance(value, float):
-        return value if value - value == 0 else str(value)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if abs(value) < 2**63 else str(value)
-    try:
-        return _cut(msgspec.json.encode(value).decode())
-    except (TypeError, ValueError, RecursionError):
-        return "…"
 
 
 def _cut(text: str) -> str:

@@ -1,50 +1,208 @@
-"""Finds runs by path, id, the start of an id, name, or `latest`."""
+"""Finds runs by what users type: the same words in every verb, in `chiplog.read` and in `chiplog.runs`.
+
+| text | the run |
+|---|---|
+| `runs/tiny-lm/261115-213045-7f3a9c` | in this directory |
+| `latest` | started last |
+| `261115-213045-7f3a9c`, `261115-21`, `7f3a9c` | with this id, the start of it, or its last part |
+| `baseline` | with this name |
+| `tiny-lm`, `tiny-lm/latest` | started last in this project |
+| `tiny-lm/baseline` | any of these, in this project |
+| `lr-*`, `tiny-lm/*` | whose name or id matches; with a slash, project and name or id |
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 
 from chiplog.core.errors import RunNotFound
+from chiplog.core.suggestions import did_you_mean, some
 from chiplog.store import layout
 from chiplog.store.reader import Stored
 from chiplog.store.runs import manifest
+from chiplog.store.runs.manifest import Manifest
+
+LATEST = "latest"
+LISTED = 5  # runs in an error
 
 
 def find(text: str | Path, root: Path) -> Path:
-    """The directory of a run; the error lists the runs there are."""
-    path = Path(text)
-    if (path / layout.JOURNAL).is_dir() or (path / layout.IDENTITY).is_file():
-        return path
-    runs = list(layout.find_runs(root))
-    wanted = str(text).strip("/")
-    if wanted == "latest" and runs:
-        return max(runs, key=lambda run: (manifest.load(run).created, run.name))
-    for matching in (
-        [run for run in runs if wanted in _names(run)],
-        [run for run in runs if wanted and run.name.startswith(wanted)],
-        [run for run in runs if manifest.load(run).name == wanted],
-    ):
-        if len(matching) == 1:
-            return matching[0]
-        if matching:
-            raise RunNotFound(
-                f"{wanted!r} matches {len(matching)} runs: {_some(matching)}; use a longer prefix or the id"
-            )
-    raise RunNotFound(f"no run {wanted!r} under {root}; there are: {_some(runs) or 'none'}")
+    """The directory of one run; the error lists the runs there are."""
+    matching = _matching(text, root)
+    if len(matching) > 1:
+        raise RunNotFound(
+            f"{str(text)!r} matches {len(matching)} runs: {_some(matching)}; use a longer prefix or the id"
+        )
+    return matching[0].path
+
+
+def select(texts: Iterable[str | Path], root: Path) -> list[Path]:
+    """The directories of several runs in the order they are named; a pattern is all others that match, oldest first."""
+    paths: list[Path] = []
+    for text in texts:
+        if is_pattern(str(text)):
+            matching = sorted(_matching(text, root), key=lambda one: one.age)
+            paths += [one.path for one in matching if one.path not in paths]
+        else:
+            paths.append(find(text, root))
+    return paths
 
 
 def runs(root: Path, project: str | None = None) -> list[Stored]:
-    """All runs under a directory, oldest first."""
-    stored = [Stored(path) for path in layout.find_runs(root, project)]
-    return sorted(stored, key=lambda run: (run.created, run.id))
+    """All runs under a directory, or those of a project or of projects that match a pattern; oldest first."""
+    return sorted((Stored(path) for path in paths(root, project)), key=lambda run: (run.created, run.id))
 
 
-def _names(run: Path) -> set[str]:
-    """The id of a run, alone and with its project; as they are and as directories."""
-    about = manifest.load(run)
-    return {run.name, about.id, f"{run.parent.name}/{run.name}", f"{about.project}/{about.id}"}
+def paths(root: Path, project: str | None = None) -> list[Path]:
+    """The directories of these runs; an unknown project is an error that lists similar ones."""
+    candidates = [_Candidate(path) for path in layout.find_runs(root)]
+    if project is None:
+        return [one.path for one in candidates]
+    matching = [one for one in candidates if any(_alike(project, name) for name in one.projects)]
+    if not matching:
+        raise RunNotFound(f"no project {project!r} under {root}; {_projects(project, candidates)}")
+    return [one.path for one in matching]
 
 
-def _some(paths: list[Path]) -> str:
-    names = [f"{path.parent.name}/{path.name}" for path in paths[-5:]]
-    return ", ".join(names) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+def is_pattern(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
+
+
+class _Candidate:
+    """A run that may be the one; its manifest is read when it is needed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name
+
+    @cached_property
+    def about(self) -> Manifest:
+        return manifest.load(self.path)
+
+    @property
+    def project(self) -> str:
+        return self.about.project or self.path.parent.name
+
+    @property
+    def projects(self) -> tuple[str, str]:
+        """The names of its project: of the directory, and as the user wrote it."""
+        return self.path.parent.name, self.project
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.id, self.about.name
+
+    @property
+    def age(self) -> tuple[int, str]:
+        return self.about.created, self.id
+
+    def within(self, text: str) -> list[str]:
+        """What is left of a text behind the name of the project."""
+        return [text.removeprefix(f"{name}/") for name in dict.fromkeys(self.projects) if text.startswith(f"{name}/")]
+
+
+def _matching(text: str | Path, root: Path) -> list[_Candidate]:
+    """The runs that a text means, never none; several if a name, a prefix or a pattern is shared."""
+    path = Path(text)
+    if (path / layout.JOURNAL).is_dir() or (path / layout.IDENTITY).is_file():
+        return [_Candidate(path)]
+    candidates = [_Candidate(one) for one in layout.find_runs(root)]
+    wanted = str(text).strip("/")
+    if wanted:
+        for meaning in _MEANINGS:
+            if matching := meaning(wanted, candidates):
+                return matching
+        if "/" in wanted:
+            inside = [(one, rest) for one in candidates for rest in one.within(wanted)]
+            for rest in dict.fromkeys(rest for _, rest in inside):
+                of_project = [one for one, other in inside if other == rest]
+                for meaning in _MEANINGS:
+                    if matching := meaning(rest, of_project):
+                        return matching
+    raise RunNotFound(_unknown(wanted, candidates, root))
+
+
+def _latest(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    return _newest(candidates) if text == LATEST else []
+
+
+def _by_id(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    by_directory = [one for one in candidates if one.id == text]
+    return by_directory or [one for one in candidates if one.about.id == text]  # as given
+
+
+def _by_name(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    return [one for one in candidates if one.about.name == text]
+
+
+def _of_project(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    return _newest([one for one in candidates if text in one.projects])
+
+
+def _by_prefix(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    return [one for one in candidates if one.id.startswith(text)]
+
+
+def _by_last_part(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    return [one for one in candidates if one.id.endswith(f"-{text}")]
+
+
+def _by_pattern(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    if not is_pattern(text):
+        return []
+    if "/" not in text:
+        return [one for one in candidates if any(fnmatchcase(name, text) for name in one.names)]
+    return [
+        one
+        for one in candidates
+        if any(fnmatchcase(f"{project}/{name}", text) for project in one.projects for name in one.names)
+    ]
+
+
+# What a text may mean; the first that any run fits is it.
+_MEANINGS: tuple[Callable[[str, Sequence[_Candidate]], list[_Candidate]], ...] = (
+    _latest, _by_id, _by_name, _of_project, _by_prefix, _by_last_part, _by_pattern,
+)  # fmt: skip
+
+
+def _newest(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    return [max(candidates, key=lambda one: one.age)] if candidates else []
+
+
+def _alike(pattern: str, name: str) -> bool:
+    return pattern == name or (is_pattern(pattern) and fnmatchcase(name, pattern))
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _unknown(wanted: str, candidates: Sequence[_Candidate], root: Path) -> str:
+    if not root.is_dir():
+        return f"no run {wanted!r}: there is no directory {str(root)!r}; --dir or CHIPLOG_DIR names another one"
+    if not candidates:
+        return f"no run {wanted!r} under {root}, which has no runs; `chiplog demo` makes one, --dir names another one"
+    projects = dict.fromkeys(name for one in candidates for name in one.projects)
+    names = dict.fromkeys(name for one in candidates for name in one.names if name)
+    if "/" in wanted:
+        names = {f"{one.project}/{name}": None for one in candidates for name in one.names if name}
+    hint = did_you_mean(wanted, [*projects, LATEST, *names])
+    return f"no run {wanted!r} under {root}; {hint}there are: {_some(candidates)}"
+
+
+def _projects(wanted: str, candidates: Sequence[_Candidate]) -> str:
+    projects = list(dict.fromkeys(one.project for one in candidates))
+    return f"{did_you_mean(wanted, projects)}there are: {some(projects) or 'none'}"
+
+
+def _some(candidates: Sequence[_Candidate]) -> str:
+    shown = [_label(one) for one in sorted(candidates, key=lambda one: one.age)[-LISTED:]]
+    more = f" and {len(candidates) - LISTED} more" if len(candidates) > LISTED else ""
+    return ", ".join(shown) + more
+
+
+def _label(one: _Candidate) -> str:
+    name = one.about.name
+    return f"{one.path.parent.name}/{one.id}" + (f" ({name})" if name and name != one.id else "")

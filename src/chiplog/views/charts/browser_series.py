@@ -74,7 +74,9 @@ class SeriesCache:
             steps, values = stored.places(name)
             line = _finite(steps.astype(np.float64), values, 0.0)
         else:
-            line = over(stored, stored.series(name, rank=None if rank < 0 else rank), axis.kind, live=live)
+            line = over(
+                stored, stored.series(name, rank=None if rank < 0 else rank, missing_ok=True), axis.kind, live=live
+            )
         with self._lock:
             if key in self._lines:
                 self._size -= _bytes(self._lines.pop(key)[1])

@@ -60,7 +60,7 @@ def statistics(stored: Stored, family: Family) -> dict[str, Series]:
 
 def main_series(stored: Stored, family: Family) -> Series:
     """A metric's own values; if the main rank did not log it, the mean of the ranks that did."""
-    series = stored.series(family.name)
+    series = stored.series(family.name, missing_ok=True)
     return stored.series(family.curves["mean"]) if not len(series) and "mean" in family.curves else series
 
 

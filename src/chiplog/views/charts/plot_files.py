@@ -152,7 +152,11 @@ def _together(stored: Stored, shown: Sequence[Family], drawn: Drawn, place: Plac
         panels = [[one for one in usable if one.name.rpartition("/")[2] == what] for what in wanted]
         if panels := [panel for panel in panels if panel]:
             yield PlannedPicture(place("", title), title, partial(_stack, panels, drawn))
-    about = [family for family in families(stored.names()) if family.name in ABOUT and len(stored.series(family.name))]
+    about = [
+        family
+        for family in families(stored.names())
+        if family.name in ABOUT and len(stored.series(family.name, missing_ok=True))
+    ]
     if about:
         yield PlannedPicture(place("", "ranks"), "ranks", partial(_stack, [[one] for one in about], drawn))
     if len({attempt.rank for attempt in stored.attempts}) > 1:

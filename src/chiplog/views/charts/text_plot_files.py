@@ -83,7 +83,7 @@ def _all(stored: Stored, look: Look, contents: Contents | None) -> Iterator[tupl
         raise BadSetting(f"unknown kind of text plot {look.kind!r}; there are: {', '.join(KINDS)}")
     shown = curves_of(stored, contents or stored.contents(*LOGGED))
     for family in shown[:MOST]:
-        series = {"": stored.series(family.name), **statistics(stored, family)}
+        series = {"": stored.series(family.name, missing_ok=True), **statistics(stored, family)}
         if any(map(len, series.values())):
             yield family, series
 

@@ -1,8 +1,8 @@
 """Runs side by side: settings, curves and machines, and whether a difference is more than noise.
 
 A metric is compared at equal steps, tokens or seconds: at the last point that all runs reached. Its value there is the
-mean over a window before that point (for a rare metric, the last value); its uncertainty is the scatter around a
-straight line, with correlated points counted as fewer:
+mean over a window before that point; its uncertainty is the scatter around a straight line, with correlated points
+counted as fewer. For a rare metric it is the last value, with the scatter of the last points around their neighbours.
 
     n' = n (1 - r) / (1 + r)        r: correlation of neighbours, at least 0
     se = s / sqrt(n')               s: standard deviation around the line
@@ -19,7 +19,7 @@ import numpy as np
 
 from chiplog.core import display
 from chiplog.core.errors import BadSetting
-from chiplog.core.values.redact import redact, redact_text
+from chiplog.core.values.redact import redact
 from chiplog.metrics.catalog import is_loss
 from chiplog.store.points.columns import Floats
 from chiplog.store.points.series import Series
@@ -30,6 +30,7 @@ from chiplog.views.charts.text_plot import line_plot
 from chiplog.views.metric_families import families
 from chiplog.views.report.build import flat
 from chiplog.views.report.document import Block, Document, Grid, Picture, Section, Words
+from chiplog.views.run_labels import labels
 from chiplog.views.x_axis import over
 
 WINDOW = 0.05  # of the length of a run, before the point of comparison
@@ -70,12 +71,6 @@ def compare(runs: Sequence[Stored], metrics: Sequence[str] = ()) -> Document:
     return Document(f"{names[0]} beside {', '.join(names[1:])}", "", sections)
 
 
-def labels(runs: Sequence[Stored]) -> list[str]:
-    """A unique label for each run."""
-    names = [redact_text(run.name) for run in runs]
-    return [name if names.count(name) == 1 else run.id for name, run in zip(names, runs, strict=True)]
-
-
 def estimate(x: Floats, values: Floats, at: float) -> Measurement:
     """A metric at a point, from the window before it."""
     there = (x <= at) & np.isfinite(values) & np.isfinite(x)
@@ -85,10 +80,23 @@ def estimate(x: Floats, values: Floats, at: float) -> Measurement:
     order = np.argsort(x, kind="stable")
     x, values = x[order], values[order]
     inside = len(x) - int(np.searchsorted(x, at - WINDOW * (at - x[0])))
-    spread, fewer = _scatter(x[-max(inside, FEWEST) :], values[-max(inside, FEWEST) :])
-    if inside < FEWEST:  # rare, such as an evaluation: the last value, with the scatter of all points around a line
-        return Measurement(float(values[-1]), spread)
+    if inside < FEWEST:  # rare, such as an evaluation: the last value, with the scatter around its neighbours
+        return Measurement(float(values[-1]), _local_scatter(x[-FEWEST:], values[-FEWEST:]))
+    spread, fewer = _scatter(x[-inside:], values[-inside:])
     return Measurement(float(values[-inside:].mean()), spread / math.sqrt(fewer))
+
+
+def _local_scatter(x: Floats, values: Floats) -> float:
+    """The standard deviation of points around the line between their neighbours, which follows a curve that bends.
+
+    Points of a rare metric span much of a run: around one straight line, the bend of the curve would count as noise.
+    """
+    if len(values) < FEWEST:
+        return math.nan
+    left = (x[2:] - x[1:-1]) / np.maximum(x[2:] - x[:-2], 1e-300)
+    right = 1 - left
+    rest = left * values[:-2] + right * values[2:] - values[1:-1]
+    return float(np.sqrt(np.mean(rest**2 / (left**2 + right**2 + 1))))
 
 
 def _scatter(x: Floats, values: Floats) -> tuple[float, float]:
@@ -145,7 +153,7 @@ def _equal(runs: Sequence[Stored], names: Sequence[str], metrics: Sequence[str],
 def _rows(runs: Sequence[Stored], names: Sequence[str], metric: str, basis: str) -> Iterator[list[str]]:
     curves: list[tuple[Floats, Series]] = []
     for run in runs:
-        series = run.series(metric)
+        series = run.series(metric, missing_ok=True)
         try:
             x = over(run, series, basis)
         except BadSetting:  # it does not count tokens
@@ -172,7 +180,7 @@ def _rows(runs: Sequence[Stored], names: Sequence[str], metric: str, basis: str)
 
 def _pictures(runs: Sequence[Stored], names: Sequence[str], metrics: Sequence[str]) -> Iterator[Block]:
     for metric in metrics[:PICTURES]:
-        series = [run.series(metric) for run in runs]
+        series = [run.series(metric, missing_ok=True) for run in runs]
         drawn = [curve(one, 300) for one in series]
         curves = [(name, one.x, one.mean) for name, one in zip(names, drawn, strict=True)]
         yield Picture(metric, svg.chart(drawn, names), line_plot(curves, width=90, height=12, title=metric))

@@ -87,7 +87,7 @@ def _waits(stored: Stored) -> Iterator[Block]:
     if f"{ABOUT_RANKS}/slowest" not in names:
         return
     ranks, counts = np.unique(stored.series(f"{ABOUT_RANKS}/slowest").values, return_counts=True)
-    behind = stored.series(f"{ABOUT_RANKS}/behind_sec").values
+    behind = stored.series(f"{ABOUT_RANKS}/behind_sec", missing_ok=True).values
     if not len(ranks) or not np.isfinite(behind).any():
         return
     often = int(np.argmax(counts))

@@ -10,7 +10,7 @@ from chiplog.views.report.document import Block, Document, Grid, Pairs, Picture,
 from chiplog.views.table import pairs, table
 
 
-def to_text(document: Document, *, width: int, colour: bool = False) -> str:
+def to_text(document: Document, *, width: int | None, colour: bool = False) -> str:
     parts = [paint(clean(document.title), "1", colour) + (f"\n{clean(document.under)}" if document.under else "")]
     for section in document.shown:
         body = "\n\n".join(part for block in section.shown for part in _block(block, width, colour))
@@ -18,7 +18,7 @@ def to_text(document: Document, *, width: int, colour: bool = False) -> str:
     return "\n\n".join(parts)
 
 
-def _block(block: Block, width: int, colour: bool) -> Iterator[str]:
+def _block(block: Block, width: int | None, colour: bool) -> Iterator[str]:
     if isinstance(block, Pairs):
         yield pairs(block.rows, width=width, indent=2)
     elif isinstance(block, Grid):
@@ -30,4 +30,4 @@ def _block(block: Block, width: int, colour: bool) -> Iterator[str]:
     elif isinstance(block, Quote):
         yield "\n".join(f"  {clean(line)}" for line in block.text.splitlines())
     else:
-        yield "\n".join(f"  {line}" for line in wrap(clean(block.text), width - 2))
+        yield "\n".join(f"  {line}" for line in wrap(clean(block.text), None if width is None else width - 2))

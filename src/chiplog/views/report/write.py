@@ -26,11 +26,11 @@ from chiplog.views.replace_file import replacing
 from chiplog.views.report.build import Ends, report
 from chiplog.views.report.html import to_html
 from chiplog.views.report.markdown import to_markdown
+from chiplog.views.report.stages import DATASETS, PICTURES, STAGES
 
 if TYPE_CHECKING:
     import xarray as xr
 
-STAGES = ("data", "plots", "text", "report")
 EXTRAS = {"xarray": "data", "h5py": "data", "pandas": "data", "matplotlib": "plot"}
 
 Show: TypeAlias = Callable[[str], object]
@@ -93,8 +93,13 @@ def finalize(
     `state` is for a process that is about to end its own run: the final state for the report, which then counts the
     time up to now, and how long each stage took.
     """
-    if unknown := [name for name in stages if name not in STAGES]:
-        raise BadSetting(f"unknown stage {unknown[0]!r} of finalize; there are: {', '.join(STAGES)}")
+    for what, names, choices in (
+        ("stage", stages, STAGES),
+        ("format of datasets", formats, DATASETS),
+        ("format of pictures", pictures, PICTURES),
+    ):
+        if unknown := [name for name in names if name not in choices]:
+            raise BadSetting(f"unknown {what} {unknown[0]!r} of finalize; there are: {', '.join(choices)}")
     out = Path(outdir).expanduser() if outdir is not None else stored.path / "files"
     ending = EndFiles()
     contents = stored.contents(*LOGGED)

@@ -9,7 +9,8 @@ from chiplog.core.messages import clean
 from chiplog.store.runs.catalog import Catalog
 from chiplog.views.tui.panels import Style
 from chiplog.views.tui.run_list import RunList
-from chiplog.views.tui.run_screen import TABS, RunScreen
+from chiplog.views.tui.run_screen import RunScreen
+from chiplog.views.tui.tabs import TABS
 
 HELP = """\
 In the list

@@ -18,8 +18,8 @@ from chiplog.views.charts.heatmap import level_map
 from chiplog.views.tui import panels
 from chiplog.views.tui.panels import Style
 from chiplog.views.tui.scrolling import rows_moved
+from chiplog.views.tui.tabs import TABS
 
-TABS = ("charts", "system", "ranks", "alerts", "samples", "console", "overview")
 AXES = ("step", "relative", "tokens", "epoch")
 SMOOTH = (0.0, 0.6, 0.9, 0.99)
 MEMORY = 256 << 20  # bytes of series that are kept
@@ -184,7 +184,7 @@ class RunScreen:
             return ["nothing has been logged yet"]
         self._chart = min(self._chart, len(names) - 1)
         name = names[self._chart]
-        matrix = stored.series(name).by_rank()
+        matrix = stored.series(name, missing_ok=True).by_rank()
         if len(matrix.ranks) < 2:
             return ["", "only one rank keeps a journal; use init(ranks='all') to compare ranks"]
         values, ranks = matrix.values.T, matrix.ranks.tolist()

@@ -10,10 +10,10 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
-from chiplog.core.errors import RunNotFound
 from chiplog.core.paths import is_private, make_place, make_private
 from chiplog.store.contents.contents import LIVE, Contents, Sample
 from chiplog.store.reader import Stored
+from chiplog.store.runs import find
 from chiplog.store.runs.catalog import Catalog, Entry
 from chiplog.views.charts import browser_series as curves
 from chiplog.views.strict_json import encode
@@ -32,7 +32,10 @@ def export(root: Path, target: Path, chosen: Sequence[str] = ()) -> list[str]:
     """Write the page and its runs to a folder; returns the ids of the runs."""
     catalog = Catalog(root)
     catalog.refresh()
-    entries = _chosen(catalog.entries(), chosen, root)
+    entries = catalog.entries()
+    if chosen:
+        paths = {path.resolve() for path in find.select(chosen, root)}
+        entries = [entry for entry in entries if (root / entry.place).resolve() in paths]
     make_place(target)
     for entry in entries:
         path = catalog.path(entry.key)
@@ -44,18 +47,6 @@ def export(root: Path, target: Path, chosen: Sequence[str] = ()) -> list[str]:
     if is_private(target):
         make_private(target)
     return [entry.id for entry in entries]
-
-
-def _chosen(entries: list[Entry], names: Sequence[str], root: Path) -> list[Entry]:
-    if not names:
-        return entries
-    chosen: list[Entry] = []
-    for text in names:
-        matching = [one for one in entries if text in (one.id, one.name, one.place) or one.id.startswith(text)]
-        if not matching:
-            raise RunNotFound(f"no run {text!r} under {root}; `chiplog ls` lists them")
-        chosen += [one for one in matching if one not in chosen]
-    return chosen
 
 
 def _row(entry: Entry) -> dict[str, object]:

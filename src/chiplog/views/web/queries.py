@@ -115,7 +115,7 @@ def samples_of(contents: Contents, name: str) -> list[Sample]:
 
 def ranks(stored: Stored, name: str) -> dict[str, object]:
     """A series as step × rank, reduced to what a screen can show: the mean of the steps that share a column."""
-    matrix = stored.series(name).by_rank()
+    matrix = stored.series(name, missing_ok=True).by_rank()
     values, steps = matrix.values, matrix.steps.astype(np.float64)
     count = len(steps)
     finite = np.isfinite(values)
