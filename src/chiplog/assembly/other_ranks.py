@@ -92,7 +92,7 @@ def take_part(
     identity: Identity, chosen: Settings, stages: Sequence[Stage], reduce: Reduce, probes: Sequence[Probe]
 ) -> Run:
     """The run of a rank that writes nothing: its rows are only part of the statistics."""
-    from chiplog.core.engine.null_journal import NullJournal
+    from chiplog.core.journals.null_journal import NullJournal
     from chiplog.runtime.devices.pending_values import PendingValues
 
     background = Background("background")

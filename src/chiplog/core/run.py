@@ -22,8 +22,6 @@ from chiplog.core.engine import log_call
 from chiplog.core.engine.alerts import Listener
 from chiplog.core.engine.components import Components
 from chiplog.core.engine.methods import METHODS
-from chiplog.core.engine.observed_dict import ObservedDict, Summary
-from chiplog.core.engine.observed_list import ObservedList
 from chiplog.core.engine.recorder import R
 from chiplog.core.engine.shutdown import NO_SINKS, Delivery, SinkDelivery, ending
 from chiplog.core.engine.step_loop import OneStep, Steps
@@ -36,6 +34,8 @@ from chiplog.core.tracing.stopwatch import StopWatch
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS
 from chiplog.core.values.line_pieces import WIDEST, batches
+from chiplog.core.values.observed_dict import ObservedDict, Summary
+from chiplog.core.values.observed_list import ObservedList
 from chiplog.core.values.redact import redact_text
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import pytest
 
 from chiplog.core import records
 from chiplog.core.clock import RunClock
-from chiplog.core.engine.null_journal import NullJournal
 from chiplog.core.engine.recorder import Recorder
+from chiplog.core.journals.null_journal import NullJournal
 from chiplog.core.records import Record
 
 

@@ -18,7 +18,7 @@ from chiplog.core.paths import file_name, make_dir, safe_name
 from chiplog.core.records import Number, Plain
 from chiplog.core.values import convert
 from chiplog.core.values.media import Image
-from chiplog.core.values.pictures import SUFFIXES, Picture
+from chiplog.core.values.pictures import SUFFIXES, EncodedPicture
 from chiplog.core.values.redact import redact_text
 from chiplog.core.values.text import cut
 
@@ -131,7 +131,7 @@ class Attachments:
             if not (self._run / path).exists():
                 yield path
 
-    def _keep_picture(self, name: str, picture: Picture, caption: str, step: Number) -> None:
+    def _keep_picture(self, name: str, picture: EncodedPicture, caption: str, step: Number) -> None:
         for path in self._free("files/media", file_name(name, SUFFIXES[picture.media]), step):
             try:
                 with _create(self._run / path) as file:

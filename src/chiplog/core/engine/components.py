@@ -13,9 +13,7 @@ from chiplog.core.engine.alerts import Alerts
 from chiplog.core.engine.attachments import Attachments
 from chiplog.core.engine.changes import Changes
 from chiplog.core.engine.events import Events
-from chiplog.core.engine.held_journal import HeldJournal
 from chiplog.core.engine.live_reader import LiveReader, StoredRun
-from chiplog.core.engine.null_journal import NullJournal
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rows import RowWriter
 from chiplog.core.engine.rules import CarriedState, Rules
@@ -23,6 +21,8 @@ from chiplog.core.engine.shutdown import Shutdown, SinkDelivery
 from chiplog.core.engine.step_count import StepCount
 from chiplog.core.engine.value_splitter import Splitter
 from chiplog.core.identity import Identity
+from chiplog.core.journals.held_journal import HeldJournal
+from chiplog.core.journals.null_journal import NullJournal
 from chiplog.core.machine import Machine
 from chiplog.core.protocols import Finding, JournalLike, Rule, Stage
 from chiplog.core.records import Number, Plain, Row

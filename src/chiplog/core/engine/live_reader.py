@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from chiplog.core.background.tasks import BackgroundTasks
 from chiplog.core.engine.changes import Changes
-from chiplog.core.engine.observed_dict import Summary
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.records import Plain
 from chiplog.core.tracing.tracer import Tracer
 from chiplog.core.values import convert
+from chiplog.core.values.observed_dict import Summary
 
 
 class StoredRun(Protocol):

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from chiplog.core import messages
 from chiplog.core.clock import RunClock
-from chiplog.core.engine.held_journal import HeldJournal, is_logged
+from chiplog.core.journals.held_journal import HeldJournal, is_logged
 from chiplog.core.protocols import JournalLike
 from chiplog.core.records import Plain, Record, Row
 

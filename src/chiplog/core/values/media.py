@@ -102,7 +102,7 @@ class Image(Media):
 
     def __init__(self, data: Any, caption: str | None = "") -> None:
         self.caption = str(caption or "")
-        self.pictures: list[pictures.Picture] = []
+        self.pictures: list[pictures.EncodedPicture] = []
         self.problem = ""
         try:
             self.pictures = pictures.encode(data)

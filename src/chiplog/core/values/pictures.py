@@ -29,14 +29,14 @@ GAP = 2  # pixels between the pictures of a batch
 _MAGIC = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 
 
-class Picture(NamedTuple):
+class EncodedPicture(NamedTuple):
     """The contents of a file, and their media type."""
 
     data: bytes
     media: str
 
 
-def encode(value: Any) -> list[Picture]:
+def encode(value: Any) -> list[EncodedPicture]:
     """A value as pictures: several for a list of pictures, one for everything else; raises if it is not a picture."""
     if isinstance(value, (list, tuple)) and value and not _is_pixels(value[0]):
         return [_encode(one) for one in value[:MOST]]
@@ -64,24 +64,24 @@ def png(pixels: Any) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
 
 
-def _encode(value: Any) -> Picture:
+def _encode(value: Any) -> EncodedPicture:
     if isinstance(value, (str, Path)):
         value = Path(value).read_bytes()
     if isinstance(value, (bytes, bytearray)):
         for magic, media in _MAGIC.items():
             if value.startswith(magic):
-                return Picture(bytes(value), media)
+                return EncodedPicture(bytes(value), media)
         raise ValueError("image bytes are PNG, JPEG, GIF or WebP")
     if _is_plotly(value):  # a PNG would need a browser
-        return Picture(value.to_html(include_plotlyjs="cdn").encode(), "text/html")
+        return EncodedPicture(value.to_html(include_plotlyjs="cdn").encode(), "text/html")
     buffer = io.BytesIO()
     if _is_matplotlib(value):
         _figure(value).savefig(buffer, format="png")
     elif hasattr(value, "save"):
         _save(value, buffer)
     else:
-        return Picture(png(value), "image/png")
-    return Picture(buffer.getvalue(), "image/png")
+        return EncodedPicture(png(value), "image/png")
+    return EncodedPicture(buffer.getvalue(), "image/png")
 
 
 def _save(image: Any, buffer: io.BytesIO) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from chiplog.core import messages
 from chiplog.core.background import forks
-from chiplog.core.engine.held_journal import HeldJournal
+from chiplog.core.journals.held_journal import HeldJournal
 from chiplog.runtime.ranks.run_claims import Claims
 
 POLL = 1.0  # s between two polls of the claims

@@ -8,8 +8,8 @@ from chiplog.core.display import cut, fit, paint
 from chiplog.core.messages import clean
 from chiplog.store.runs.catalog import Catalog
 from chiplog.views.tui.panels import Style
-from chiplog.views.tui.run_list import RunList
 from chiplog.views.tui.run_screen import RunScreen
+from chiplog.views.tui.runs_screen import RunsScreen
 from chiplog.views.tui.tabs import TABS
 
 HELP = """\
@@ -38,7 +38,7 @@ class App:
 
     def __init__(self, catalog: Catalog, style: Style, run: str | None = None, tab: str = TABS[0]) -> None:
         self._catalog, self._style = catalog, style
-        self._list = RunList(catalog, style)
+        self._list = RunsScreen(catalog, style)
         self._run = RunScreen(catalog, style, tab)
         self.done = False
         self._typing: str | None = None
@@ -83,7 +83,7 @@ class App:
         return [*lines, paint(fit(cut(foot, width), width), "2", self._style.colour)]
 
     @property
-    def _shown(self) -> RunList | RunScreen:
+    def _shown(self) -> RunsScreen | RunScreen:
         return self._list if self._run.key is None else self._run
 
     def _type(self, key: str, text: str) -> None:

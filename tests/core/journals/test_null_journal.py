@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chiplog.core.engine.null_journal import NullJournal
+from chiplog.core.journals.null_journal import NullJournal
 from chiplog.core.records import Step
 
 

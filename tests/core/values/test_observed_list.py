@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chiplog.core.engine.observed_list import ObservedList
+from chiplog.core.values.observed_list import ObservedList
 
 
 def test_every_way_to_change_the_tags_is_reported() -> None:

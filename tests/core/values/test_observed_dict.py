@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from chiplog.core.engine.observed_dict import ObservedDict, Summary
+from chiplog.core.values.observed_dict import ObservedDict, Summary
 
 
 def test_every_way_to_change_a_config_is_reported() -> None:

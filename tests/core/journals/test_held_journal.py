@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chiplog.core.engine import held_journal
-from chiplog.core.engine.held_journal import HeldJournal, is_logged
+from chiplog.core.journals import held_journal
+from chiplog.core.journals.held_journal import HeldJournal, is_logged
 from chiplog.core.records import Event, Step
 from tests.core.engine.test_recorder import Kept
 

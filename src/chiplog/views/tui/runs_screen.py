@@ -34,7 +34,7 @@ ORDERS = (
 )
 
 
-class RunList:
+class RunsScreen:
     """The runs of a catalog: searched, sorted and scrolled."""
 
     def __init__(self, catalog: Catalog, style: Style) -> None:
