@@ -121,6 +121,24 @@ def test_a_row_without_a_step_hides_nothing_after_a_resume(tmp_path: Path) -> No
     assert chiplog.read(run.dir).series("loss").values.tolist() == [0, 1, 2, 3, 4, 50]
 
 
+def test_a_finished_run_can_be_continued_in_the_same_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message of a late call names the way; an evaluation then belongs to the last step, and hides nothing."""
+    run = begin(tmp_path, id="r")
+    for step in range(5):
+        run.log({"loss": step}, step=step)
+    run.finish()
+    run.eval({"loss": 1.0})
+    assert "continue it by chiplog.init(resume=run.resume_token())" in capsys.readouterr().err
+    with chiplog.init(dir=tmp_path, sinks="none", resume=run.resume_token()) as again:
+        again.eval({"loss": 0.5})
+        again.finish(state="pruned")
+    stored = chiplog.read(again.dir)
+    assert [(one.step, one.metrics) for one in stored.records("eval")] == [(4, {"loss": 0.5})]
+    assert stored.series("loss").values.tolist() == [0, 1, 2, 3, 4] and stored.state == "pruned"
+
+
 def test_long_integers_stay_with_their_own_attempt(tmp_path: Path) -> None:
     """Though another attempt counts its records from 0 again."""
     for value, step in ((2**60 + 1, 0), (0.5, 1)):

@@ -47,3 +47,8 @@ def test_odd_steps(steps: StepCount, capsys: pytest.CaptureFixture[str]) -> None
     assert "a step is a number, not 'seven'" in capsys.readouterr().err
     steps.take(math.inf)
     assert steps.next == 0
+
+
+def test_an_evaluation_before_the_first_row_joins_the_last_step_before(steps: StepCount) -> None:
+    """As in a run that is continued to evaluate the model."""
+    assert steps.join(None) == 4 and steps.take(None) == (5, True)

@@ -32,7 +32,7 @@ class Recorder:
         self.inert = journal is None  # whether nothing is recorded: disabled, a forked copy, or finished
         self.append: Callable[[Record], object] = _discard if journal is None else journal.append
         self._run_id, self._strict = run_id, strict
-        self._reason = ""  # why it is inert, if that is worth a message
+        self._reason = self._fix = ""  # why it is inert, and what to do about it, if that is worth a message
         self._listeners: tuple[Listener, ...] = ()
 
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
@@ -60,7 +60,7 @@ class Recorder:
         if self._reason:
             messages.once(
                 f"inert {self._run_id} {os.getpid()}",
-                f"run {self._run_id}: {self._reason}; what is logged here is not kept",
+                f"run {self._run_id}: {self._reason}; what is logged here is not kept{self._fix}",
             )
 
     @property
@@ -78,9 +78,9 @@ class Recorder:
         if isinstance(self.journal, HeldJournal):
             self.journal.notice()
 
-    def stop(self, reason: str) -> None:
-        """Record nothing from now on."""
-        self.inert, self._reason = True, reason
+    def stop(self, reason: str, fix: str = "") -> None:
+        """Record nothing from now on; what is refused is reported with the reason and, if there is one, a fix."""
+        self.inert, self._reason, self._fix = True, reason, f"; {fix}" if fix else ""
         self.append = self._refuse_record
 
     def listen(self, call: Listener) -> None:

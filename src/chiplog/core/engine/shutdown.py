@@ -171,7 +171,7 @@ class Shutdown:
         return self._report(delivery(), undelivered, closed)
 
     def _stop(self) -> None:
-        self._recorder.stop("the run has finished")
+        self._recorder.stop("the run has finished", "continue it by chiplog.init(resume=run.resume_token())")
         self._tracer.set(False)
 
     def write_end(self, state: str, reason: str, timeout: float) -> None:

@@ -19,6 +19,8 @@ class StepCount:
 
     def __init__(self, recorder: Recorder, tracer: Tracer, first: int = 0) -> None:
         self._recorder, self._tracer = recorder, tracer
+        if first > 0:
+            tracer.step = first - 1  # an evaluation before the first row belongs to the last step before
         self.explicit = False  # whether a caller has passed a step
         self.metered_devices: int | None = None  # whose tokens a step counts; None if no step was measured
         self._auto: Iterator[int] | None = count(first)
