@@ -52,7 +52,9 @@ def test_the_width_is_that_of_columns_before_that_of_the_terminal() -> None:
 
 
 def test_a_screen_is_never_too_small() -> None:
-    assert display.screen(io.StringIO(), {"COLUMNS": "3", "LINES": "2"}) == display.Screen(40, 10, False, True)
+    assert display.screen(io.StringIO(), {"COLUMNS": "3", "LINES": "2"}) == display.Screen(
+        40, 10, False, True, piped=True
+    )
     assert display.screen(Terminal(), {}) == display.Screen(100, 30, True, False)
 
 

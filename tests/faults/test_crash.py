@@ -58,7 +58,7 @@ def check_kept(victim: Trainer) -> int:
     kept = reference.series(victim.run, "i")
     assert kept in (list(range(victim.acked + 1)), list(range(victim.acked + 2)))
     assert reference.series(victim.run, "x") == [n / 7 for n in kept]
-    assert [int(value) for value in chiplog.read(victim.run).series("i").values] == kept
+    assert [int(value) for value in chiplog.read(victim.run).series("i", missing_ok=True).values] == kept
     return len(kept)
 
 

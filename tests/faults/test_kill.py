@@ -43,7 +43,7 @@ def kept(run: Path) -> list[int]:
     """The records of a run, which both readers must agree on."""
     by_reference = reference.series(run, "i")
     stored = chiplog.read(run)
-    assert [int(value) for value in stored.series("i").values] == by_reference
+    assert [int(value) for value in stored.series("i", missing_ok=True).values] == by_reference
     assert [row["metrics"]["x"] for row in reference.records(run, "step")] == [n / 7 for n in by_reference]
     assert not stored.damage
     return by_reference

@@ -76,7 +76,7 @@ def kept(run: Path) -> list[int]:
     assert found == list(range(len(found)))
     assert [row["metrics"]["x"] for row in reference.records(run, "step")] == [n / 7 for n in found]
     stored = chiplog.read(run)
-    assert stored.series("i").exact == found
+    assert stored.series("i", missing_ok=True).exact == found
     named, damage = [(one.start, one.end) for one in stored.damage], reference.damage(run)
     assert named in (damage, damage[:-1])  # the writer is alive, so a torn last line may be under way
     return found

@@ -46,7 +46,7 @@ def recorded(stored: Stored, contents: Contents) -> Recorded:
     for family in families(stored.names()):
         name = family.name
         in_events = noted[name] + events[name]
-        if not in_events or len(stored.series(name)) > in_events:
+        if not in_events or len(stored.series(name, missing_ok=True)) > in_events:
             (result.beside if family.group in UNLOGGED else result.logged).append(family)
         elif not noted[name]:
             result.beside.append(family)

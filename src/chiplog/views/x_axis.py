@@ -39,7 +39,7 @@ def positions(stored: Stored, series: Series, kind: str) -> Floats:
     name = kind.removeprefix("metric:") if kind.startswith("metric:") else progress_name(kind, set(stored.names()))
     if name is None:
         return np.full(len(series), np.nan)
-    return _newest(*_by_step(stored.series(name), summed=kind in SUMMED), series.steps)
+    return _newest(*_by_step(stored.series(name, missing_ok=True), summed=kind in SUMMED), series.steps)
 
 
 def _by_step(series: Series, *, summed: bool) -> tuple[Steps, Floats]:

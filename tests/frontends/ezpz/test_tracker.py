@@ -267,7 +267,7 @@ def test_services_get_the_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         return trackers.sinks_of(trackers.open_backends([name], project_name=project))[name]
 
     assert options("wandb", "p")["project"] == "p"
-    assert options("mlflow", "p") == {"prefix": "ezpz.", "experiment": "p"}
+    assert options("mlflow", "p") == {"prefix": "ezpz.", "config_prefix": "config.", "experiment": "p"}
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "/home/me/examples/vit.py", raising=False)
     assert options("wandb")["project"] == options("mlflow")["experiment"] == "ezpz.examples.vit"
     for name in ("WB_PROJECT_NAME", "WANDB_PROJECT", "WB_PROJECT"):

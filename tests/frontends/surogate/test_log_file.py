@@ -247,7 +247,7 @@ def test_a_probe_fills_the_file(tmp_path):
     ) as made:
         wait_for(lambda: "gpu/1/pcie_rx" in chiplog.read(made.run.dir).names(), 30)
     found = read(tmp_path / "log.json")
-    models = [record for record in found if record["log"] == "gpu-model"]
+    models = sorted((record for record in found if record["log"] == "gpu-model"), key=lambda record: record["id"])
     assert [(model["id"], model["name"], model["sm_count"]) for model in models] == [(0, H100, 132), (1, H100, 132)]
     samples = [record for record in found if record["log"] == "gpu"]
     assert {sample["id"] for sample in samples} == {0, 1}

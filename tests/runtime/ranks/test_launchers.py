@@ -184,7 +184,7 @@ def test_mpi_does_not_and_says_so(tmp_path: Path) -> None:
 
 
 def test_srun(tmp_path: Path) -> None:
-    """Slurm: journals on all ranks need no collective, and the job says which run it is."""
+    """Slurm: journals on all ranks need no collective, and the job says which launch it is."""
     with tempfile.TemporaryDirectory(prefix="slurm", dir="/tmp") as folder, slurm(Path(folder)) as environ:
         words = ["srun", "-n", "2", "--overcommit", sys.executable, SCRIPT, str(tmp_path), "none"]
         done = subprocess.run(
@@ -192,4 +192,4 @@ def test_srun(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stdout + done.stderr
     ranks = told(tmp_path, 2)
-    assert Path(ranks[0]["dir"]).name == "1" and ranks[0]["launch"].startswith("1-")
+    assert ranks[0]["dir"] == ranks[1]["dir"] and ranks[0]["launch"].startswith("1-")

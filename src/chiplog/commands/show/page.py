@@ -181,7 +181,7 @@ class Page:
     def _across(self, statistics: Mapping[str, str]) -> str:
         """The last mean across ranks, or the sum of what they do together."""
         kind = next((kind for kind in ("sum", "mean") if kind in statistics), None)
-        if kind is None or not len(series := self._stored.series(statistics[kind])):
+        if kind is None or not len(series := self._stored.series(statistics[kind], missing_ok=True)):
             return ""
         return f"{'sum ' * (kind == 'sum')}{display.number(float(series.values[-1]))}"
 

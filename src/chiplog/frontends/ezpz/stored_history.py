@@ -37,7 +37,9 @@ class StoredHistory:
             for name, value in row.metrics.items():
                 values.setdefault(name, []).append(value)
         events = (name for name in stored.names() if name not in values and group_of(name) != ABOUT_RANKS)
-        return values | {name: stored.series(name).exact for name in events}  # of stopwatches, for example
+        return values | {
+            name: stored.series(name, missing_ok=True).exact for name in events
+        }  # of stopwatches, for example
 
     @property
     def data(self) -> dict[str, list[Plain]]:

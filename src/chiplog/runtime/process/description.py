@@ -55,7 +55,8 @@ class Description:
 
     def differing(self, config: Mapping[str, Plain]) -> dict[str, Plain]:
         """The values of a config that differ from what was noted, such as a list that was appended to."""
-        return {name: value for name, value in config.items() if self._about.config.get(name) != value}
+        # By their text: NaN is not equal to itself.
+        return {name: value for name, value in config.items() if repr(self._about.config.get(name)) != repr(value)}
 
     def _save(self, about: Manifest) -> None:
         try:

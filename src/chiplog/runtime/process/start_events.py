@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from chiplog.core import records
-from chiplog.core.paths import make_dir
 from chiplog.core.run import Run
 from chiplog.core.values import convert
 from chiplog.core.values.redact import redact
@@ -75,7 +74,8 @@ def _keep(made: Run, name: str, text: str) -> None:
     attempt = made.identity.attempt
     path = f"{layout.FILES}/environment/{name if attempt <= 1 else f'{stem}-{attempt}.{suffix}'}"
     try:
-        make_dir((made.dir / path).parent)
+        for folder in reversed((made.dir / path).parents[:2]):
+            folder.mkdir(0o700, exist_ok=True)  # not the run directory: it may have been renamed
         with open(made.dir / path, "xb", opener=_private) as file:
             file.write(text.encode(errors="replace"))
     except OSError:  # a full disk, say, which the journal reports

@@ -283,11 +283,12 @@ def status(error: Exception) -> int:
 
 
 def files_at_end(files: Path) -> Iterator[tuple[Path, str]]:
-    """The files of a run at its end, with their folders, except those that have records and those that W&B keeps there.
+    """The files of a run at its end, with their folders, except those that have records those that W&B keeps
+    there, and those of the environment, which stay here.
     A file with the name of one that has a record gets a folder of its own."""
     for path in sorted(files.rglob("*")):
         inside = path.relative_to(files)
-        if not path.is_file() or path.name.startswith(".") or inside.parts[0] in (*KEPT, "wandb"):
+        if not path.is_file() or path.name.startswith(".") or inside.parts[0] in (*KEPT, "environment", "wandb"):
             continue
         others = [files / kind / inside for kind in KEPT if (files / kind / inside).is_file()]
         if any(filecmp.cmp(path, other, shallow=False) for other in others):

@@ -55,13 +55,15 @@ def draw(stored: Stored, family: Family, points: int = POINTS) -> Curve:
 
 def statistics(stored: Stored, family: Family) -> dict[str, Series]:
     """The statistics across ranks of a metric, by statistic."""
-    return {statistic: stored.series(name) for statistic, name in family.curves.items()}
+    return {statistic: stored.series(name, missing_ok=True) for statistic, name in family.curves.items()}
 
 
 def main_series(stored: Stored, family: Family) -> Series:
     """A metric's own values; if the main rank did not log it, the mean of the ranks that did."""
     series = stored.series(family.name, missing_ok=True)
-    return stored.series(family.curves["mean"]) if not len(series) and "mean" in family.curves else series
+    return (
+        stored.series(family.curves["mean"], missing_ok=True) if not len(series) and "mean" in family.curves else series
+    )
 
 
 def curve(series: Series, points: int = POINTS, stats: dict[str, Series] | None = None, name: str = "") -> Curve:

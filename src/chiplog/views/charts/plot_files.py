@@ -199,7 +199,7 @@ def _stack(quantities: Sequence[Sequence[Family]], drawn: Drawn) -> Figure:
 
 def _ranks(stored: Stored, name: str) -> Figure:
     """Steps from left to right, ranks from top to bottom."""
-    steps, ranks, values = stored.series(name).by_rank()
+    steps, ranks, values = stored.series(name, missing_ok=True).by_rank()
     every = max(1, len(steps) // 1000)
     width, height = 7.2, min(6.0, 1.3 + 0.25 * len(ranks))
     figure, (axes,) = matplotlib_figures.new(width, height)

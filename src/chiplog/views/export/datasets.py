@@ -131,7 +131,7 @@ class _Piece(NamedTuple):
 def _numbers(stored: Stored, chosen: Iterable[Family]) -> Iterable[_Piece]:
     for family in chosen:
         for name in (family.name, *family.statistics.values()):
-            series = stored.series(name)
+            series = stored.series(name, missing_ok=True)
             if not len(series):  # a newer launch hides it
                 continue
             order = np.argsort(series.steps, kind="stable")

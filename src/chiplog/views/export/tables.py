@@ -40,7 +40,9 @@ def to_csv(stored: Stored, out: BinaryIO, progress: Progress = ignore) -> None:
     ranks = np.array(sorted({attempt.rank for attempt in stored.attempts}), np.int64)
     leads = ["step", "rank"][: 1 + (len(ranks) > 1)]
     names = sorted(stored.names())
-    if "step" in names and all(_is_its_step(stored.series("step", rank=rank)) for rank in ranks.tolist()):
+    if "step" in names and all(
+        _is_its_step(stored.series("step", rank=rank, missing_ok=True)) for rank in ranks.tolist()
+    ):
         names.remove("step")
     titles = [f"{name}/value" if name in leads else name for name in names]
     out.write(b",".join(written(title) for title in (*leads, *titles)) + b"\n")
@@ -48,7 +50,7 @@ def to_csv(stored: Stored, out: BinaryIO, progress: Progress = ignore) -> None:
         _Column(at, place, series)
         for at, name in enumerate(names, len(leads))
         for place, rank in enumerate(ranks.tolist())
-        if len(series := stored.series(name, rank=rank))
+        if len(series := stored.series(name, rank=rank, missing_ok=True))
     ]
     steps, keys = _grid(columns, len(ranks))
     rows = max(1, CELLS // (len(leads) + len(names)))

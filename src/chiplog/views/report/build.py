@@ -204,7 +204,7 @@ def _curves(stored: Stored, measured: Sequence[Measured], pictures: Mapping[str,
         drawn, names = [one.drawn], [one.family.group]
         other = f"eval/{one.family.short}"
         if one.family.group == "train" and other in names_logged and not other.endswith("tokens"):
-            drawn.append(curve(stored.series(other), POINTS))
+            drawn.append(curve(stored.series(other, missing_ok=True), POINTS))
             names.append("eval")
         file = pictures.get(name, "")
         text = "" if file or number >= TEXTS else _plotted(drawn)

@@ -195,7 +195,7 @@ def _environment(run: Stored) -> dict[str, str]:
 
 def _shared(runs: Sequence[Stored]) -> list[str]:
     """The metrics that all runs logged, losses first."""
-    logged = [{name for name in run.names() if len(run.series(name))} for run in runs]
+    logged = [{name for name in run.names() if len(run.series(name, missing_ok=True))} for run in runs]
     both = [
         one.name for one in families(runs[0].names()) if not one.counts and all(one.name in names for names in logged)
     ]

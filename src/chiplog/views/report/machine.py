@@ -73,7 +73,11 @@ def _across(stored: Stored, shown: Sequence[Family]) -> Grid:
     """The last statistics across ranks of each metric that has them."""
     rows = []
     for family in shown:
-        last = {stat: one.values[-1] for stat, name in family.curves.items() if len(one := stored.series(name))}
+        last = {
+            stat: one.values[-1]
+            for stat, name in family.curves.items()
+            if len(one := stored.series(name, missing_ok=True))
+        }
         if last:
             rows.append(
                 [family.name, *(display.number(float(last[stat])) if stat in last else "" for stat in STATISTICS)]
@@ -86,7 +90,7 @@ def _waits(stored: Stored) -> Iterator[Block]:
     names = set(stored.names())
     if f"{ABOUT_RANKS}/slowest" not in names:
         return
-    ranks, counts = np.unique(stored.series(f"{ABOUT_RANKS}/slowest").values, return_counts=True)
+    ranks, counts = np.unique(stored.series(f"{ABOUT_RANKS}/slowest", missing_ok=True).values, return_counts=True)
     behind = stored.series(f"{ABOUT_RANKS}/behind_sec", missing_ok=True).values
     if not len(ranks) or not np.isfinite(behind).any():
         return
@@ -104,7 +108,7 @@ def _ranks(stored: Stored) -> Grid:
     name = next((one for one in stored.names() if one.endswith("step_time_sec")), None)
     if name is None or len({attempt.rank for attempt in stored.attempts}) < 2:
         return Grid(head, [])
-    _, ranks, values = stored.series(name).by_rank()
+    _, ranks, values = stored.series(name, missing_ok=True).by_rank()
     with np.errstate(all="ignore"):
         medians = np.array([np.median(one[np.isfinite(one)]) if np.isfinite(one).any() else np.nan for one in values.T])
     middle = float(np.nanmedian(medians))

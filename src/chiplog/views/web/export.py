@@ -34,8 +34,8 @@ def export(root: Path, target: Path, chosen: Sequence[str] = ()) -> list[str]:
     catalog.refresh()
     entries = catalog.entries()
     if chosen:
-        paths = {path.resolve() for path in find.select(chosen, root)}
-        entries = [entry for entry in entries if (root / entry.place).resolve() in paths]
+        places = {(root / entry.place).resolve(): entry for entry in entries}
+        entries = [places[path.resolve()] for path in find.select(chosen, root) if path.resolve() in places]
     make_place(target)
     for entry in entries:
         path = catalog.path(entry.key)
@@ -94,7 +94,7 @@ def _series(stored: Stored, name: str) -> dict[str, object]:
     """A series over its steps, and the seconds of each point."""
     axes: dict[str, object] = {}
     for kind in ("step", "relative", "tokens"):
-        line = curves.over(stored, stored.series(name), kind)
+        line = curves.over(stored, stored.series(name, missing_ok=True), kind)
         if not len(line.x):
             continue
         ((facts, arrays),) = curves.draw([line], curves.XValues(kind), BUCKETS)
