@@ -15,8 +15,10 @@ from bench import (  # noqa: F401  each adds its rows
     calls,
     dashboards,
     endings,
+    foreign,
     front_ends,
     kills,
+    large_runs,
     loops,
     meters,
     pages,
@@ -26,6 +28,7 @@ from bench import (  # noqa: F401  each adds its rows
     rules,
     services,
     spans,
+    stand_ins,
     starts,
     stores,
 )

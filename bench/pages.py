@@ -47,12 +47,15 @@ run.finish()
 def served(root: Path, cache: Path) -> Iterator[str]:
     """The address of a server in a process of its own."""
     root.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "chiplog", "ui", str(root), "--no-browser"]
+    token = root.parent / "token"
+    token.touch(mode=0o600)
+    token.write_text("0123456789abcdef0123456789abcdef")
+    command = [sys.executable, "-m", "chiplog", "ui", str(root), "--no-browser", "--token-file", str(token)]
     environ = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as process:
         assert process.stdout is not None
         try:
-            yield process.stdout.readline().strip()
+            yield f"{process.stdout.readline().strip()}#token={token.read_text()}"
         finally:
             process.terminate()
             process.wait(30)

@@ -113,7 +113,7 @@ def ranks_read() -> Iterator[Figure]:
             pass
         done = subprocess.run([sys.executable, "-c", READER, folder], capture_output=True, check=True)
     took, cpu, lost = map(float, done.stdout.split())
-    yield Figure("read, cold", took, "s", 5.0)
+    yield Figure("read, cold", took, "s", 2.5)
     yield Figure("  of it processor", cpu, "s")
     yield Figure("records lost", lost, "", 0)
 

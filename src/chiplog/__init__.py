@@ -7,17 +7,22 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from chiplog.core import messages as _messages
 from chiplog.core import run as _engine  # imported with the package, so that `init` loads less
 
 if TYPE_CHECKING:
-    from chiplog.assembly import attach, finish, init, log, read, runs
+    from collections.abc import Callable
+
+    from chiplog.assembly import attach, finish, init, log
+    from chiplog.assembly.stored_runs import read, runs
+    from chiplog.core.current_run import span, stopwatch
     from chiplog.core.engine.shutdown import Delivery
     from chiplog.core.errors import ChiplogError
     from chiplog.core.run import Run
-    from chiplog.core.tracing.current_run import span, stopwatch
     from chiplog.core.values.media import Histogram, Image, Matrix, Text
     from chiplog.metrics.moe import Router
     from chiplog.runtime.devices.moe_counter import Routing
@@ -27,14 +32,18 @@ if TYPE_CHECKING:
     from chiplog.version import VERSION as __version__
 
     run: Run | None
+    mirror: Callable[[str], None]
+
+if "t" in getattr(sys, "abiflags", ""):  # as `sysconfig`'s Py_GIL_DISABLED says too, which takes longer to import
+    _messages.once("free-threaded", "this is a free-threaded build of Python, on which chiplog has not been tested")
 
 _WHERE = {
     "init": "assembly",
     "attach": "assembly",
     "log": "assembly",
     "finish": "assembly",
-    "read": "assembly",
-    "runs": "assembly",
+    "read": "assembly.stored_runs",
+    "runs": "assembly.stored_runs",
     "ChiplogError": "core.errors",
     "Text": "core.values.media",
     "Histogram": "core.values.media",
@@ -43,12 +52,13 @@ _WHERE = {
     "Run": "core.run",
     "Router": "metrics.moe",
     "Routing": "runtime.devices.moe_counter",
-    "span": "core.tracing.current_run",
-    "stopwatch": "core.tracing.current_run",
+    "span": "core.current_run",
+    "stopwatch": "core.current_run",
     "Delivery": "core.engine.shutdown",
     "Stored": "store.reader",
     "TrackerBackend": "sinks.adapters.backends",
     "register_backend": "sinks.registry",
+    "mirror": "compat.mirror",
 }
 
 __all__ = [
@@ -68,6 +78,7 @@ __all__ = [
     "finish",
     "init",
     "log",
+    "mirror",
     "read",
     "register_backend",
     "run",

@@ -6,16 +6,24 @@ import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
 from chiplog.assembly import runs_dir
+from chiplog.commands.shared import foreign_paths
 from chiplog.core import display, messages
 from chiplog.core.errors import BadSetting, ChiplogError
 from chiplog.core.suggestions import did_you_mean
 from chiplog.version import VERSION
 
 EXTRAS = {"numpy": "read", "pyarrow": "read", "h11": "ui"}  # the extra that installs each optional package
+AS_THEY_ARE = (
+    "import",
+    "compact",
+    "sync",
+    "demo",
+)  # verbs that take no files of other trackers, or read them themselves
 EXAMPLES = """\
 examples:
   chiplog demo                              train a small model and show what was recorded
@@ -25,17 +33,19 @@ examples:
   chiplog tail 261115                       follow the run whose id starts with 261115
   chiplog plot latest 'train/*loss' --log   draw curves in the terminal
   chiplog trace latest -o t.pftrace         write a trace for ui.perfetto.dev
+  chiplog run --as wandb -- python train.py keep what a script logs to W&B
   chiplog ui                                show the runs in the browser, live
   chiplog watch                             show them in the terminal, over ssh
   chiplog cat latest --kind eval | jq .     print records as JSON Lines
   chiplog export latest --to csv -o x.csv   write a spreadsheet
+  chiplog import wandb mlruns               make runs of what other trackers have recorded
   chiplog sync latest --to mlflow           deliver what a service does not have yet
   chiplog report latest                     write datasets, plots and a report
   chiplog compare RUN OTHER                 what differs, and whether it is more than noise
   chiplog doctor latest                     what is wrong, and what to do
 
-RUN is a path, an id, the start of one, a name, or `latest`; a project, for its newest run; or one of these in a
-project: tiny-lm/latest. Where several runs are meant, a pattern too: 'tiny-lm/*'.
+RUN is a path, also of another tracker's files; an id, the start of one, a name, or `latest`; a project, for its newest
+run; or one of these in a project: tiny-lm/latest. Where several runs are meant, a pattern too: 'tiny-lm/*'.
 """
 
 
@@ -100,7 +110,8 @@ def _run(argv: Sequence[str] | None) -> int:
     args.environ = dict(os.environ)
     args.screen = display.screen(sys.stdout, args.environ)
     args.alone = argv is None  # the process exists for this command only
-    code: int = args.run_verb(args)
+    with nullcontext() if args.verb in AS_THEY_ARE else foreign_paths.resolved(args):
+        code: int = args.run_verb(args)
     sys.stdout.flush()
     return code
 
@@ -115,7 +126,18 @@ def _parse(words: Sequence[str]) -> Namespace | None:
     if verb is None and not {"-h", "--help", "--version"} & set(words):
         line.print_help()
         return None
-    return line.parse_args(words)
+    return line.parse_args(_joined(words))
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """The words, with `--sort -loss` as one: argparse would take the second for an option."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] == "--sort" and word[:1] == "-" != word[1:2] and word not in ("-n", "-h"):
+            joined[-1] = f"--sort={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _first_word(words: Sequence[str]) -> str | None:
@@ -129,10 +151,10 @@ def _first_word(words: Sequence[str]) -> str | None:
 
 
 def _verbs() -> dict[str, Path]:
-    """The file of each verb, by name: `commands/ls.py`, `commands/show/verb.py`."""
+    """The file of each verb, by name: `commands/ls.py`, `commands/show/verb.py`, `commands/import_.py`."""
     commands = Path(__file__).parent / "commands"
     files = [*commands.glob("[!_]*.py"), *commands.glob("*/verb.py")]
-    return dict(sorted((file.parent.name if file.stem == "verb" else file.stem, file) for file in files))
+    return dict(sorted((file.parent.name if file.stem == "verb" else file.stem.rstrip("_"), file) for file in files))
 
 
 def _summary(file: Path) -> str:

@@ -96,20 +96,6 @@ def test_attach_opens_a_journal_of_ones_own_in_a_run(tmp_path: Path) -> None:
         chiplog.attach(tmp_path / "nowhere")
 
 
-def test_runs_are_found_by_id_prefix_name_and_latest(tmp_path: Path) -> None:
-    """And an unknown one lists what there is."""
-    for number in range(3):
-        begin(tmp_path, id=f"run-{number}", name=f"name {number}").finish()
-    assert [stored.id for stored in chiplog.runs(tmp_path)] == ["run-0", "run-1", "run-2"]
-    for text in ("run-1", "p/run-1", "name 1", tmp_path / "p" / "run-1"):
-        assert chiplog.read(text, dir=tmp_path).id == "run-1"
-    assert chiplog.read(dir=tmp_path).id == "run-2"
-    with pytest.raises(RunNotFound, match="matches 3 runs"):
-        chiplog.read("run", dir=tmp_path)
-    with pytest.raises(RunNotFound, match="p/run-0"):
-        chiplog.read("other", dir=tmp_path)
-
-
 def test_the_environment_is_gathered_and_kept(tmp_path: Path) -> None:
     """Command, versions and host; also for a run that ends at once."""
     with begin(tmp_path) as run:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import chiplog
-from chiplog.store.journal.cursors import enrolled
+from tests.support.destinations import enrolled
 
 
 def test_any_text_is_a_project_and_has_a_directory_of_its_own(tmp_path: Path) -> None:

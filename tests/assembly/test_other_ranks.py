@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.core.run.begun import begin
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("ranks", [0, "0,1", [1, 2]])
@@ -31,3 +36,51 @@ def test_a_rank_that_logs_nothing_leaves_nothing(
     with begin(tmp_path / "runs") as run, run.span("work"):
         run.event("seen")
     assert run.finish() and not (tmp_path / "runs").exists() and capsys.readouterr().err == ""
+
+
+DIFFERENT = """
+import os, sys, chiplog
+from pathlib import Path
+from tests.support.waiting import wait_for
+
+rank = int(os.environ["RANK"])
+run = chiplog.init("p", sinks="none")
+names = sys.argv[1 + rank].split(",")
+for step in range(5):
+    run.log({name: 1.0 for name in names}, step=step)
+Path(f"logged{rank}").touch()
+wait_for(lambda: Path(f"logged{1 - rank}").exists(), 60)
+if rank == 1:  # rank 0 has claimed the run, and may still log
+    wait_for(lambda: run.engine.recorder.inert, 60)
+    run.log({names[0]: 2.0}, step=5)
+    done = run.finish()
+    Path("done").write_text(f"{done.complete} {done.lost}")
+else:
+    wait_for(Path("done").exists, 60)
+    run.finish()
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "done", "said"),
+    [(("mem", "loss"), "False 6", "6 rows of rank 1 not kept"), (("mem,loss", "loss"), "True 0", "")],
+)
+def test_names_that_rank_0_has_not_logged_are_reported(
+    names: tuple[str, str], done: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a process group nothing else keeps them: counted as lost, with what to do; the same names say nothing."""
+    monkeypatch.chdir(tmp_path)
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", DIFFERENT, *names],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "RANK": str(rank), "WORLD_SIZE": "2", "CHIPLOG_RUN_ID": "run"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    errors = [rank.communicate(timeout=120)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], errors
+    assert Path("done").read_text() == done
+    assert (said and "init(ranks=[0, 1])") in errors[1] and said in errors[1]
+    assert not said or "has not logged 'loss'" in errors[1]

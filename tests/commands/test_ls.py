@@ -130,3 +130,36 @@ def test_a_question_with_a_mistake(cli: Cli, words: tuple[str, ...], message: st
     """The error has what was not understood, and the exit code is 2."""
     code, out, err = cli("ls", *words)
     assert (code, out) == (2, "") and message in err
+
+
+@pytest.mark.usefixtures("path")
+def test_a_value_that_no_run_has_is_corrected(cli: Cli) -> None:
+    """A state or a tag with a typo: nothing matches, and the line has the one that was meant."""
+    out = cli("ls", "--where", "state=finishd")[1]
+    assert out.startswith("none of 1 runs matches; state=finishd: did you mean 'finished'?")
+    assert "did you mean" not in cli("ls", "--where", "state=killed")[1]
+
+
+def test_a_minus_sorts_the_other_way(cli: Cli) -> None:
+    """`--sort -lr` and `--sort=-lr` are `--sort lr --reverse`, and tags are a column under both of their names."""
+    for lr in (1e-3, 3e-3, 1e-4):
+        chiplog.init("sweep", config={"lr": lr}, tags=["a", "b"], sinks="none").finish()
+    wanted = ["0.003", "0.001", "0.0001"]
+    for words in (("--sort", "-lr"), ("--sort=-lr",), ("--sort", "lr", "--reverse")):
+        code, out, _ = cli("ls", *words, "--columns", "lr")
+        assert code == 0 and [line.split()[-1] for line in out.splitlines()[1:]] == wanted
+    assert all(line.endswith("a, b") for line in cli("ls", "--columns", "tags")[1].splitlines()[1:])
+    error = cli("ls", "--sort", "nosuch")[2]
+    choices = error.partition("there are: ")[2].strip().split(", ")
+    assert choices and len(choices) == len(set(choices))
+
+
+def test_a_state_of_ones_own_is_listed_and_found(cli: Cli) -> None:
+    """`finish(state="pruned")` is in the list, on the page of the run, and in queries."""
+    run = chiplog.init("sweep", name="trial", sinks="none")
+    run.log({"loss": 1.0})
+    run.finish(state="pruned")
+    chiplog.init("sweep", sinks="none").finish()
+    assert "pruned" in cli("ls")[1] and "pruned" in cli("show", "trial")[1]
+    (found,) = json.loads(cli("ls", "--where", "state=pruned", "--json")[1])
+    assert found["name"] == "trial"

@@ -83,3 +83,23 @@ def test_series_of_different_size_have_their_own_scale(cli: Cli) -> None:
     """A loss is not a flat line because tokens are counted too; on a logarithmic scale there is room for both."""
     assert cli("plot", "latest", "train/*")[1].count("┌") == 2
     assert cli("plot", "latest", "train/*", "--log")[1].count("┌") == 1
+
+
+@pytest.mark.usefixtures("path")
+def test_a_series_with_a_typo_is_corrected(cli: Cli) -> None:
+    """A first word that is neither a run nor a series may be meant as either."""
+    code, _, err = cli("plot", "los")
+    assert code == 2 and "no run" in err and "did you mean 'loss'?" in err
+
+
+def test_twelve_curves_have_a_character_each_and_the_whole_title(cli: Cli) -> None:
+    """The legend has no sign twice, names of runs are short, and a title that is piped is not cut."""
+    for number in range(12):
+        with chiplog.init("a-project-with-a-name-" + "x" * 100, name=f"try-{number}", sinks="none") as run:
+            run.log({"loss": 1.0 + number}, step=0)
+            run.log({"loss": 2.0 + number}, step=1)
+    out = cli("plot", "try-*", "loss")[1]
+    assert out.splitlines()[0] == f"{run.project}: 12 runs"
+    legend = [line for line in out.splitlines() if ": loss" in line]
+    signs = [entry.split()[0] for line in legend for entry in line.split("  ") if ": loss" in entry]
+    assert len(signs) == 12 == len(set(signs)), legend

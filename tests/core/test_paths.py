@@ -8,7 +8,7 @@ import pytest
 
 import chiplog
 from chiplog.core import paths
-from chiplog.core.paths import file_name
+from chiplog.core.paths import cache_dir, file_name
 
 
 @pytest.mark.parametrize(
@@ -45,19 +45,11 @@ def test_what_is_inside_a_run_is_private(tmp_path: Path) -> None:
     with chiplog.init("p", dir=tmp_path, alerts=False) as run:
         run.log({"loss": 1.0})
     inside, outside = run.dir / "files" / "plots" / "loss.png", tmp_path / "plots" / "loss.png"
-    assert [paths.is_private(path) for path in (inside, outside)] == [True, False]
+    assert [paths.in_run(path) for path in (inside, outside)] == [True, False]
     assert [paths.file_mode(path) for path in (inside, outside)] == [0o600, 0o666]
-    paths.make_place(inside.parent)
-    assert inside.parent.stat().st_mode & 0o077 == 0
 
 
-def test_a_folder_is_made_private_with_all_it_holds(tmp_path: Path) -> None:
-    """What the owner may do stays, and what a link points to is left alone."""
-    folder, other = tmp_path / "folder", tmp_path / "other"
-    folder.mkdir(mode=0o755)
-    for file in (folder / "script.sh", other):
-        file.touch()
-        file.chmod(0o755)
-    (folder / "link").symlink_to(other)
-    paths.make_private(folder)
-    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "script.sh", other)] == [0o700, 0o700, 0o755]
+def test_the_cache_is_the_users(tmp_path: Path) -> None:
+    """By the XDG rule: an absolute path, or ~/.cache."""
+    assert cache_dir({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "chiplog"
+    assert cache_dir({"XDG_CACHE_HOME": "relative"}) == cache_dir({}) == Path("~/.cache/chiplog").expanduser()

@@ -70,7 +70,8 @@ def segments(folder: Path, count: int = 1) -> tuple[Path, ...]:
 def strace(folder: Path, call: str, fault: str, paths: tuple[Path, ...] = ()) -> tuple[str, ...]:
     """The words that make a trainer's calls on its journal fail. The N-th call is that of each thread."""
     program = _program()
-    only = (word for path in paths or segments(folder) for word in ("-P", str(path)))
+    # a segment after the first is opened by its name, relative to the directory
+    only = (word for path in paths or segments(folder) for name in (str(path), path.name) for word in ("-P", name))
     return (program, "-f", "-o", str(folder / "trace"), "-e", f"trace={call}", "-e", f"inject={call}:{fault}", *only)
 
 

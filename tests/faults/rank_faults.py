@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from chiplog.runtime.ranks.rounds import round_timing
+from chiplog.runtime.ranks.rounds import group_rounds
 from tests.runtime.ranks.nursery import Rank, results, start
 from tests.support.waiting import wait_for
 
@@ -26,7 +26,7 @@ PLAN = "async,deadline=2"  # the large tests have the default, 10 s
 
 def train(mine: Rank) -> dict[str, Any]:
     """Log until told to stop; the last step whose `log` returned is in a file, and how long the longest took."""
-    round_timing.TICK = 0.002  # rounds without a pause: whatever happens, happens in one
+    group_rounds.TICK = 0.002  # rounds without a pause: whatever happens, happens in one
     run = mine.init(reduce=os.environ["PLAN"], ranks="all", compact=False)
     ack = os.open(mine.folder / f"{mine.rank}.ack", os.O_CREAT | os.O_WRONLY, 0o600)
     began, longest, rows, last = float(os.environ["BEGAN"]), 0.0, 0, -1

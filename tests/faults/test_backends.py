@@ -156,7 +156,7 @@ def test_a_backend_that_raises_is_its_own_affair(
     assert health["bad"]["state"] == "failing" and health["bad"]["errors"] >= 1
     assert named in health["bad"]["last_error"]
     assert list(done.missing) == ["bad"] and named in done.missing["bad"]
-    assert said.count("sink 'bad' fails") == 1
+    assert said.count("sink 'bad' failed") == 1
     assert "Traceback" not in said
 
 

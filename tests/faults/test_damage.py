@@ -481,6 +481,16 @@ def test_a_damaged_compressed_journal_gives_no_wrong_value(compacted: Path, tmp_
             answers(run)
 
 
+def test_an_empty_compressed_journal_is_damage(compacted: Path, tmp_path: Path) -> None:
+    """A compressed segment that lost its bytes is reported although its part still has the numbers."""
+    run = tmp_path / "run"
+    shutil.copytree(compacted, run)
+    assert compaction.prune(run, layout.segments(run)[0])
+    [path] = (run / "journal").glob("*.zst")
+    path.write_bytes(b"")
+    assert [one.reason for one in chiplog.read(run).damage][-1:] == ["compressed copy is empty"]
+
+
 def test_a_damaged_cursor_costs_no_record_and_doubles_none(tmp_path: Path) -> None:
     """A flipped bit in a sink's position: the sink begins anew, and its file has every record once."""
     seed = random.randrange(1 << 32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -181,6 +182,41 @@ def test_a_renamed_parent_is_followed(tmp_path: Path) -> None:
         stop(steady, tmp_path)
         assert rows(moved) == list(range(steady.acked + 1))
         assert chiplog.read(moved).state == "finished"
+
+
+SMALL = "from chiplog.store.journal import segment_file; segment_file.SEGMENT_BYTES = 20_000\n"
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["moved", "deleted"])
+def test_another_run_in_the_place_of_a_live_one_gets_none_of_its_records(tmp_path: Path, gone: bool) -> None:
+    """A live run's directory is moved away or deleted, and a run with the same id starts there: each has its own."""
+    with trainer(tmp_path, SMALL + STEADY.replace("init()", 'init(sinks="jsonl")')) as steady:
+        steady.until_acked(50)
+        wait_for((steady.run / "run.json").exists)
+        wait_for((steady.run / "cursors" / "jsonl.json").exists)
+        steady.until_acked(steady.acked + 1500)  # its background thread has had a turn, and the next segments
+        aside = steady.run.rename(steady.dir / "moved")
+        second = chiplog.init(project="faults", id="run", dir=steady.dir, sinks="jsonl", config={"second": True})
+        if gone:
+            shutil.rmtree(aside)
+        second.log({"other": 1}, step=1)
+        steady.until_acked(steady.acked + 2000)
+        stop(steady, tmp_path)
+        second.log({"other": 2}, step=2)
+        assert second.finish()
+        found = reference.records(steady.run, "step")
+        assert [record["metrics"] for record in found] == [{"other": 1}, {"other": 2}]
+        assert sorted(path.name for path in (steady.run / "journal").iterdir()) == [Path(SEGMENT).name]
+        assert chiplog.read(steady.run).config == {"second": True}
+        rows_of_sink = (steady.run / "files" / "metrics.jsonl").read_text().splitlines()
+        assert [json.loads(line).get("i") for line in rows_of_sink if '"step"' in line] == [None, None]
+        if gone:
+            [left] = steady.run.parent.glob("run-*")
+            assert rows(left)[-1] == steady.acked
+            assert "another run is there now" in steady.said
+        else:
+            assert rows(aside) == list(range(steady.acked + 1))
+            assert "another run is there now" in steady.said
 
 
 def test_a_disk_that_turns_read_only_does_not_stop_training(frail_disk: Path) -> None:

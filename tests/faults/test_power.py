@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
 import chiplog
+from chiplog import cli
 from tests.support.waiting import wait_for
 
 from . import reference
@@ -156,3 +159,23 @@ def test_a_power_cut_takes_six_seconds_at_most(tmp_path: Path, kind: str, segmen
                 worst = max(worst, check(made, powered))
     print(f"at most {worst:.2f} s lost in {cuts} cuts")
     assert worst > 0, "nothing was ever lost: the cuts are no cuts"
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_a_power_cut_after_prune_takes_no_record(tmp_path: Path, kind: str) -> None:
+    """`compact --prune` removes a journal only when its compressed form is on disk, name and all."""
+    with disk(tmp_path, kind) as made:
+        run = chiplog.init(project="faults", id="run", dir=made.path / "runs", sinks="none", compact=False)
+        for n in range(2000):
+            run.log({"i": n, "x": n / 7}, step=n)
+        assert run.finish()
+        assert cli.main(["--dir", str(made.path / "runs"), "compact", "--prune", "--quiet"]) == 0
+        assert not list((made.path / "runs/faults/run/journal").glob("*.jsonl"))
+        with (made.path / "another").open("wb") as another:  # whose sync commits the names of all files
+            os.fsync(another.fileno())
+        with made.cut() as left:
+            found = left / "runs" / "faults" / "run"
+            shutil.rmtree(found / "parts")  # a part may be read in place of its journal
+            stored = chiplog.read(found)
+            assert [record.step for record in stored.records("step")] == list(range(2000))  # type: ignore[union-attr]
+            assert not stored.damage

@@ -124,7 +124,7 @@ def test_a_process_without_descriptors_goes_on_in_the_old_segment(tmp_path: Path
     run = init()
     while not any(event.name == "environment" for event in chiplog.read(run.dir).records("event")):
         time.sleep(0.01)
-    before = run._journal.segment.number
+    before = run.engine.journal.segment.number
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     taken = []
     try:
@@ -137,11 +137,11 @@ def test_a_process_without_descriptors_goes_on_in_the_old_segment(tmp_path: Path
         run.log({"i": n}, step=n)
         run._background.wake()
         time.sleep(0.002)
-    assert run._journal.segment.number == before
+    assert run.engine.journal.segment.number == before
     for fd in taken:
         os.close(fd)
     deadline = time.monotonic() + 30
-    while run._journal.segment.number == before and time.monotonic() < deadline:
+    while run.engine.journal.segment.number == before and time.monotonic() < deadline:
         run._background.wake()
         time.sleep(0.002)
     run.log({"i": 50}, step=50)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
+
+from tests.support import packages
 
 from .harness import Trainer, trainer
 
@@ -42,6 +45,10 @@ SECRETS = {
     "private key": "MIIEowIBAAKCAQEAvery-private",
     "argv flag": "swordfish-argv-flag",
     "argv next": "swordfish-argv-next",
+    "argv dash": "-swordfish-argv-dash",
+    "argv header": "swordfish-argv-header",
+    "argv proxy": "swordfish-argv-proxy",
+    "argv key header": "swordfish-argv-key-header",
     "argv url": "hunter3-on-the-command-line",
     "argv variable": "swordfish-argv-variable",
     "argv json": "swordfish-argv-json",
@@ -171,6 +178,13 @@ def leaky(folder: Path) -> Iterator[Trainer]:
         f"--api-key={SECRETS['argv flag']}",
         "--password",
         SECRETS["argv next"],
+        "--password",
+        SECRETS["argv dash"],
+        "-H",
+        f"Authorization: Custom {SECRETS['argv header']}",
+        f"--header=Proxy-Authorization: {SECRETS['argv proxy']}",
+        "-H",
+        f"X-Api-Key: {SECRETS['argv key header']}",
         f"--remote=https://me:{SECRETS['argv url']}@host/x",
         f"DB_PASSWORD={SECRETS['argv variable']}",
         json.dumps({"HF_TOKEN": SECRETS["argv json"]}),
@@ -230,11 +244,12 @@ def test_no_secret_is_in_a_view_of_a_run(tmp_path: Path) -> None:
     with leaky(tmp_path) as process:
         run, there = str(process.run), tmp_path / "views"
         there.mkdir()
+        again = shutil.copytree(process.run, process.run.with_name("again"))
         seen = {
             verb[0]: chiplog_says(tmp_path, *verb)
             for verb in (
                 ["report", run, "-o", str(there / "report")],
-                ["compare", run, run],
+                ["compare", run, str(again)],
                 ["trace", run, "-o", str(there / "trace.pftrace")],
                 ["ui", str(process.run.parent.parent), "--export", str(there / "page")],
                 ["watch", run, "--once"],
@@ -248,7 +263,15 @@ def test_no_secret_is_in_a_view_of_a_run(tmp_path: Path) -> None:
 
 
 def test_no_secret_reaches_a_service(tmp_path: Path) -> None:
-    """The same run brought to five services: none of their files has one."""
+    """The same run brought to five services: none of their files has one. Aim is left out where it has no wheel."""
+    marks = {
+        "tensorboard": ".tfevents",
+        "wandb": ".wandb",
+        "mlflow": "mlflow.db",
+        "aim": "/.aim/",
+        "trackio": "/trackio/",
+    }
+    marks = {name: mark for name, mark in marks.items() if not packages.lacks(name)}
     there = tmp_path / "services"
     there.mkdir()
     environ = {
@@ -260,11 +283,12 @@ def test_no_secret_reaches_a_service(tmp_path: Path) -> None:
         "TRACKIO_DIR": str(there / "trackio"),
     }
     with leaky(tmp_path) as process:
-        for sink in ("tensorboard", "wandb", "mlflow", "aim", "trackio"):
+        for sink in marks:
             words = chiplog_says(there, "sync", str(process.run), "--to", sink, env=environ)
-            assert b"complete" in words or b"delivered" in words or b"up to date" in words, words
+            ends = (b"complete", b"delivered", b"up to date", b"1 record was rejected (Aim cannot read the image")
+            assert any(end in words for end in ends), words
         files = {str(path): said(path) for path in (*there.rglob("*"), *process.run.rglob("*")) if path.is_file()}
-    for mark in (".tfevents", ".wandb", "mlflow.db", "/.aim/", "/trackio/"):
+    for mark in marks.values():
         assert any(b"[redacted]" in data for name, data in files.items() if mark in name), mark
     assert not leaks(files)
 
@@ -277,7 +301,7 @@ def chiplog_says(folder: Path, *words: str, env: Mapping[str, str] | None = None
         cwd=folder,
         env={**os.environ, **(env or {})},
     )
-    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode in (0, 1) or b"rejected" in done.stdout, done.stderr
     return done.stdout + done.stderr
 
 

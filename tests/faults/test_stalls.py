@@ -164,7 +164,7 @@ def test_a_run_can_end_while_the_disk_stands_still(passthrough: Passthrough, tmp
         (tmp_path / "stalled").touch()
         assert stalled.wait(30) == 0, stalled.said
         assert said(stalled, "ended in") < 3 + 2  # on a busy machine
-        waiting = re.search(r"run run could not be ended: .* (\d+) records are not written", stalled.said)
+        waiting = re.search(r"cannot finish run run: .* (\d+) records are in memory", stalled.said)
         assert waiting and int(waiting[1]) in (500, 501)  # one may tell of the environment
         passthrough.go_on()
         run = behind(stalled, passthrough)

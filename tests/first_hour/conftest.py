@@ -36,13 +36,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 check=True,
                 timeout=100,
             )
+            (wheel,) = folder.glob("*.whl")
             for name in ("read", "lab"):
                 venv.create(folder / name, symlinks=True)
-                (wheel,) = folder.glob("*.whl")
-                target = [*pip, "--python", str(folder / name / "bin/python"), "install", "--no-deps", "--no-index"]
-                subprocess.run([*target, wheel], check=True, timeout=100)
+            target = ["--python", str(folder / "read/bin/python"), "install", "--no-deps", "--no-index", "--no-compile"]
+            subprocess.run([*pip, *target, wheel], check=True, timeout=100)
             _link(folder / "read", READ)
-            (_site(folder / "lab") / "everything.pth").write_text(f"{INSTALLED}\n")
+            _reuse(folder / "read", folder / "lab")
     return folder
 
 
@@ -68,3 +68,11 @@ def _link(environment: Path, names: tuple[str, ...]) -> None:
     for name in names:
         for path in [*INSTALLED.glob(name), *INSTALLED.glob(f"{name}.libs"), *INSTALLED.glob(f"{name}-*.dist-info")]:
             (_site(environment) / path.name).symlink_to(path)
+
+
+def _reuse(environment: Path, other: Path) -> None:
+    """Offer what is installed in one environment, and everything that is installed here, in another one."""
+    (_site(other) / "everything.pth").write_text(f"{_site(environment)}\n{INSTALLED}\n")
+    command = (environment / "bin/chiplog").read_text().replace(str(environment), str(other))
+    (other / "bin/chiplog").write_text(command)
+    (other / "bin/chiplog").chmod(0o755)

@@ -25,7 +25,7 @@ def test_links_on_the_registry_page_are_absolute(installed: Path) -> None:
     """A relative link or picture would be broken there."""
     (wheel,) = installed.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        (name,) = [name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
         metadata = archive.read(name).decode()
         assert "chiplog/py.typed" in archive.namelist()
     targets = re.findall(r"\]\(([^)]*)\)", metadata)

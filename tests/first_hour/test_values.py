@@ -45,7 +45,7 @@ def test_values_of_every_kind_are_kept_and_shown(lab: Environment) -> None:
     shown = lab.chiplog("show", "media").stdout
     for word in ("best_acc  0.9", "weights", "files/media/bright.png", "first.png", "several.png", "figure.png"):
         assert word in shown
-    assert "nosuch.png" in done.stderr and done.stderr.count("cannot be kept") == 3
+    assert "nosuch.png" in done.stderr and done.stderr.count("cannot record") == 3
     assert json.loads(lab.chiplog("show", "media", "--json").stdout)["summary"] == {"best_acc": 0.9}
     assert done.stdout.count("!! ") == 8 and "== 64 steps" in done.stdout
     listed = json.loads(lab.chiplog("ls", "names", "--json").stdout)

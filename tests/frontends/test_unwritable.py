@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.sinks.wandb.server import Server
+from tests.support.wandb_runs import environ
 
 # Permissions hold for root too without CAP_DAC_OVERRIDE (1), which PR_CAPBSET_DROP (24) takes from what is executed next.
 # Not in `preexec_fn`: that makes Python fork, beside the threads of whatever earlier tests imported.
@@ -23,7 +25,7 @@ from pathlib import Path
 
 import chiplog
 from chiplog.frontends.ezpz import History
-from chiplog.frontends.kempnerforge.backends import TensorBoardBackend
+from chiplog.frontends.kempnerforge.backends import TensorBoardBackend, WandBBackend
 from chiplog.frontends.kempnerforge.config import MetricsConfig
 from chiplog.frontends.surogate import LogVerbosity, TrainingRunLogger
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions
@@ -31,6 +33,10 @@ from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLog
 named = Path("named").absolute()
 backend = TensorBoardBackend(MetricsConfig(tensorboard_dir=str(named / "kempnerforge")))
 backend.log({"loss": 1.0}, step=1)
+backend.close()
+
+backend = WandBBackend(MetricsConfig(wandb_project="there"))
+backend.log({"loss": 2.0}, step=1)
 backend.close()
 
 logger = TrainingRunLogger(named / "surogate" / "log.json", verbosity=LogVerbosity.SILENT)
@@ -68,7 +74,7 @@ else:
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("rights", [False, True], ids=["below a file", "without rights"])
 def test_front_ends_go_on_where_runs_cannot_be_written(tmp_path: Path, rights: bool) -> None:
-    """TensorBoard, JSON, CSV and a backend of one's own get everything; the run is readable where it is kept."""
+    """TensorBoard, W&B, JSON, CSV and a backend of one's own get everything; the run is readable where it is kept."""
     places = {name: tmp_path / name for name in ("runs", "named", "outputs", "tmp")}
     for place in places.values():
         place.mkdir()
@@ -77,20 +83,25 @@ def test_front_ends_go_on_where_runs_cannot_be_written(tmp_path: Path, rights: b
     else:
         places["runs"].rmdir()
         places["runs"].write_text("")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("WANDB_", "EZPZ_", "CHIPLOG_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", LAUNCHER, SCRIPT],
-        cwd=tmp_path,
-        env={**kept, "TMPDIR": str(places["tmp"]), "HOME": str(places["tmp"])},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    server = Server()
+    world = {key: value for key, value in environ(server).items() if not key.startswith(("EZPZ_", "CHIPLOG_"))}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", LAUNCHER, SCRIPT],
+            cwd=tmp_path,
+            env={**world, "TMPDIR": str(places["tmp"]), "HOME": str(places["tmp"])},
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+    finally:
+        server.stop()
     assert done.returncode == 0, done.stderr
+    assert [run.series("loss") for run in server.runs.values()] == [[(1, 2.0)]]
     assert [path for path in (tmp_path / "named" / "kempnerforge").iterdir() if path.stat().st_size > 100]
     said = [line for line in done.stderr.splitlines() if "cannot write" in line]
     assert not [line for line in said if "init(" in line], "a script of a front end calls no init"
-    assert len(said) == 4 and all("This run is kept in " in line and "its backends go on" in line for line in said)
+    assert len(said) == 5 and all(". Using " in line and "backends are not affected" in line for line in said)
     runs = sorted(places["tmp"].glob("chiplog-*/*/*/journal/*.jsonl*"))
-    assert len(runs) == 4 and all(str(path.parents[3]) in done.stderr for path in runs)
+    assert len(runs) == 5 and all(str(path.parents[3]) in done.stderr for path in runs)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sinks.wandb.test_sink import environ
+from tests.support.wandb_runs import environ
 
 pytestmark = pytest.mark.timeout(120)
 

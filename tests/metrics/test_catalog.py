@@ -10,10 +10,10 @@ LOSSES = [
     "loss", "train/loss", "eval/loss", "a/b/loss", "train_loss", "val_loss", "eval_loss", "val_output_1_loss",
     "train_loss_step", "train_loss_epoch", "val_loss/dataloader_idx_1", "Loss/train", "Loss/test", "losses/ce",
     "losses/cross_entropy", "training loss", "train/value_loss", "train/policy_gradient_loss", "train/entropy_loss",
-    "loss/policy", "loss/policy_avg", "loss_eval", "moe/aux_loss", "smoothed/train/loss",
+    "loss/policy", "loss/policy_avg", "loss_eval", "moe/aux_loss", "loss_cls", "loss_rpn_bbox", "trainLoss", "evaluation_loss_vs_iterations", "smoothed/train/loss",
 ]  # fmt: skip
 OTHERS = [
-    "lossless", "loss_scale", "train/loss_scale", "gloss", "train/gloss", "train/loss/mean", "train/loss/p50", "loss/max",
+    "lossless", "loss_scale", "loss_mask", "lossScaler", "loss_time_sec", "train/loss_scale", "gloss", "train/gloss", "train/loss/mean", "train/loss/p50", "loss/max",
     "accuracy", "losses/approx_kl", "losses/entropy", "losses/clipfrac", "losses/explained_variance", "loss/scale",
     "Loss/learning_rate", "loss/step", "loss/time_sec", "losses/accuracy", "glossary/words", "", "/",
 ]  # fmt: skip
@@ -56,12 +56,30 @@ def test_units_are_in_the_names() -> None:
     assert catalog.unit("train/tokens_per_sec") == "tokens/s" and catalog.unit("train/loss") == ""
 
 
+def test_every_number_of_a_gpu_has_its_unit() -> None:
+    """Those that docs/telemetry.md lists; error counts and texts have none."""
+    units = {
+        "clock": "MHz", "max_clock": "MHz", "power": "mW", "power_limit": "mW", "energy": "mJ", "temperature": "°C",
+        "temp_slowdown": "°C", "gpu_util": "%", "mem_util": "%", "fan": "%", "dram_free": "B", "dram_total": "B",
+        "pcie_rx": "B/s", "pcie_tx": "B/s", "nvlink_rx": "B/s", "nvlink_tx": "B/s",
+    }  # fmt: skip
+    assert {name: catalog.unit(f"gpu/0/{name}") for name in units} == units
+
+
+def test_people_read_watts() -> None:
+    """The engine keeps milliwatts, as NVML measures them."""
+    assert catalog.readable_unit("gpu/0/power") == ("W", 1000.0) and catalog.readable_unit("loss") == ("", 1.0)
+    assert catalog.is_system("gpu/0/power") and not catalog.is_system("train/gpu/0")
+
+
 @pytest.mark.parametrize("name", ["step", "train/epoch", "train/global_step", "iteration", "batch"])
 def test_counters_say_where_a_run_is(name: str) -> None:
     assert catalog.is_counter(name) and not catalog.is_setting(name)
 
 
-@pytest.mark.parametrize("name", ["lr", "train/lr", "lr-AdamW", "lr/group0", "seed", "train/weight_decay"])
+@pytest.mark.parametrize(
+    "name", ["lr", "train/lr", "lr-AdamW", "lr/group0", "seed", "train/weight_decay", "opt/beta1", "eps"]
+)
 def test_settings_are_chosen_and_not_measured(name: str) -> None:
     """They have a curve, but no mean across ranks."""
     assert catalog.is_setting(name) and not catalog.is_counter(name)

@@ -8,29 +8,8 @@ import numpy as np
 import pytest
 
 from chiplog.metrics.timing import StepTimes, common, gaps, length, quantile, times, union
-from chiplog.store.spans.span import Span
 from tests.store.spans.building import spans_of
-
-S = 10**9
-
-
-def span(number: int, name: str, begin: float, end: float, parent: int = 0, lane: str = "main", **more: Any) -> Span:
-    return Span(number, parent, name, lane, int(begin * S), int((end - begin) * S), **{"step": 0, **more})
-
-
-# A step of 10 s: data, then forward whose device part waits for nothing, then a wait for the device.
-STEP = spans_of(
-    [
-        span(1, "step", 0, 10),
-        span(2, "data", 0, 2, 1),
-        span(3, "forward", 2, 3, 1),
-        span(4, "sync", 3, 9, 1),
-        span(5, "forward", 2.5, 6, 3, "gpu0", kind="device"),
-        span(6, "backward", 3, 3.5, 4),
-        span(7, "queue", 3, 6, 6, "gpu0_queue", kind="queue"),
-        span(8, "backward", 6, 9, 6, "gpu0", kind="device"),
-    ]
-)
+from tests.support.spans import STEP, S, span
 
 
 def test_intervals_are_joined_cut_and_measured() -> None:

@@ -16,14 +16,15 @@ from chiplog.sinks import registry
 from tests.perfetto.processor import ask
 from tests.sinks.conftest import png
 from tests.sinks.mlflow.server import Server
-from tests.sinks.tensorboard.test_sink import points as tensorboard_points
-from tests.sinks.test_aim import points as aim_points
-from tests.sinks.test_aim import runs as aim_runs
-from tests.sinks.test_otel import Endpoint
-from tests.sinks.test_prometheus import get, server
-from tests.sinks.test_trackio import rows as trackio_rows
-from tests.sinks.wandb.test_sink import offline_rows
+from tests.support import packages
+from tests.support.aim_runs import points as aim_points
+from tests.support.aim_runs import runs as aim_runs
+from tests.support.otlp import Endpoint
 from tests.support.ports import free_port
+from tests.support.prometheus_server import get, server
+from tests.support.tensorboard_points import points as tensorboard_points
+from tests.support.trackio_runs import rows as trackio_rows
+from tests.support.wandb_runs import offline_rows
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -77,6 +78,8 @@ class Case(NamedTuple):
 @pytest.fixture
 def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    if request.param not in CASES:
+        pytest.fail(f"sink {request.param!r} has no entry in CASES: add how it is opened, and how its points are read")
     make: Callable[..., Case] = CASES[request.param]
     return make(tmp_path, request)
 
@@ -166,6 +169,8 @@ def _perfetto(tmp_path: Path, request: pytest.FixtureRequest) -> Case:
 
 
 def _aim(tmp_path: Path, request: pytest.FixtureRequest) -> Case:
+    packages.need("aim")
+
     def read(run: chiplog.Run) -> tuple[Points, Points]:
         (found,) = aim_runs(tmp_path / "aim")
         return aim_points(found, "train/loss"), aim_points(found, "eval/loss")

@@ -3,72 +3,21 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 import chiplog
-from chiplog.core.errors import BadSetting, Rejected
+from chiplog.core.errors import BadSetting, RejectedByService
 from chiplog.core.identity import Identity
 from chiplog.core.records import Attempt, Event, SpansRecord, Step
 from chiplog.sinks import otel
+from tests.support.otlp import Endpoint
 from tests.support.waiting import wait_for
 
 IDENTITY = Identity("tiny-lm", "r1", Path("runs"), "first", "launch")
-
-
-class Endpoint:
-    """Takes OTLP over HTTP; answers as told."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
-        self.status, self.headers, self.body = 200, {}, b""  # type: ignore[var-annotated]
-        mine = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if mine.status == 200:
-                    mine.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-                self.send_response(mine.status)
-                for name, value in mine.headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(mine.body)))
-                self.end_headers()
-                self.wfile.write(mine.body)
-
-            def log_message(self, *_: Any) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
-
-    @property
-    def points(self) -> list[tuple[str, int, float]]:
-        """(name, time, value) of every point that came."""
-        found = []
-        for path, _, body in self.requests:
-            if path == "/v1/metrics":
-                for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                    for metric in resource.scope_metrics[0].metrics:
-                        found += [(metric.name, p.time_unix_nano, p.as_double) for p in metric.gauge.data_points]
-        return found
-
-    @property
-    def spans(self) -> list[Any]:
-        return [
-            span
-            for path, _, body in self.requests
-            if path == "/v1/traces"
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans
-            for span in resource.scope_spans[0].spans
-        ]
 
 
 @pytest.fixture
@@ -169,7 +118,8 @@ def test_a_wait_is_a_number_or_a_date(given: str | None, wait: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "error"), [(400, Rejected), (413, Rejected), (401, ConnectionError), (302, ConnectionError)]
+    ("status", "error"),
+    [(400, RejectedByService), (413, RejectedByService), (401, ConnectionError), (302, ConnectionError)],
 )
 def test_only_a_wrong_content_is_rejected_for_good(endpoint: Endpoint, status: int, error: type[Exception]) -> None:
     """A wrong key or a redirect can be mended, and then everything must still be there."""

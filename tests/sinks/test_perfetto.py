@@ -13,7 +13,7 @@ import chiplog
 from chiplog.core.records import Attempt, Step
 from chiplog.sinks.perfetto import Perfetto
 from tests.perfetto.processor import SLICES, ask
-from tests.store.perfetto.test_trace import NOW, batch
+from tests.support.span_batches import NOW, batch
 
 
 def test_the_sink_writes_what_the_view_writes(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import socket
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.records import Finish, Step
 from chiplog.sinks import prometheus
 from tests.support.ports import free_port
+from tests.support.prometheus_server import get, server
 from tests.support.waiting import wait_for
 
 IDENTITY = Identity("p", "r1", Path("runs"), "first", "launch")
@@ -30,31 +30,6 @@ IDENTITY = Identity("p", "r1", Path("runs"), "first", "launch")
 @pytest.fixture(autouse=True)
 def straight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-
-@contextmanager
-def server(tmp_path: Path, name: str, port: int, *words: str) -> Iterator[str]:
-    """A real server on loopback that is gone when the test is."""
-    if (program := shutil.which(name)) is None:
-        pytest.skip(f"{name} is not installed")
-    with (
-        (tmp_path / f"{name}.log").open("wb") as log,
-        subprocess.Popen([program, *words], stdout=log, stderr=log, cwd=tmp_path) as process,
-    ):
-        try:
-            url = f"http://127.0.0.1:{port}"
-            wait_for(lambda: process.poll() is None and get(f"{url}/-/ready") is not None, 60, name)
-            yield url
-        finally:
-            process.kill()
-
-
-def get(url: str) -> str | None:
-    try:
-        with urllib.request.urlopen(url, timeout=10) as response:
-            return str(response.read().decode())
-    except OSError:
-        return None
 
 
 @contextmanager

@@ -9,10 +9,11 @@ import pytest
 
 import chiplog
 from chiplog import sinks
-from chiplog.core.errors import BadSetting
+from chiplog.core.errors import BadSetting, MissingPackage
 from chiplog.core.identity import Identity
 from chiplog.core.records import Step
 from chiplog.sinks import registry
+from tests.support import packages
 
 MINE = """
 from chiplog.core.records import points
@@ -70,9 +71,21 @@ def test_a_sink_is_one_file_and_one_name(
 )
 def test_an_unknown_option_of_a_service_fails_in_init(tmp_path: Path, name: str, option: str) -> None:
     """Its options are known without importing it."""
+    packages.need(name)
     assert option in registry.service_options(name)
     with pytest.raises(BadSetting, match=f"the '{name}' sink has no option 'rebo'; it has: .*{option}"):
         chiplog.init("test", sinks={name: {"rebo": "x"}}, dir=tmp_path)
+
+
+def test_a_package_without_a_wheel_is_not_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Python 3.13 on, `pip install 'chiplog[aim]'` installs nothing; the message says so."""
+    monkeypatch.setattr(registry, "is_installed", lambda name: False)
+    monkeypatch.setattr(registry.sys, "version_info", (3, 13, 0))
+    with pytest.raises(MissingPackage, match=r"no wheel from Python 3\.13 on: use an older Python, or leave 'aim' out"):
+        registry.is_service("aim")
+    monkeypatch.setattr(registry.sys, "version_info", (3, 12, 4))
+    with pytest.raises(MissingPackage, match=r"pip install 'chiplog\[aim\]'"):
+        registry.is_service("aim")
 
 
 def test_a_service_keeps_the_console() -> None:

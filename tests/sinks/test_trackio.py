@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -15,33 +14,14 @@ import pytest
 
 import chiplog
 from chiplog.cli import main
-from chiplog.store.journal.cursors import enrol, enrolled
 from tests.sinks.conftest import png
+from tests.support.destinations import enrol, enrolled
+from tests.support.trackio_runs import rows, steps
 
 
 def begin(tmp_path: Path, **more: Any) -> chiplog.Run:
     sinks = {"trackio": {"dir": str(tmp_path / "trackio")}}
     return chiplog.init("test", **{"sinks": sinks, "dir": tmp_path / "runs", "id": "run", "name": "one", **more})
-
-
-def rows(tmp_path: Path, table: str, columns: str, project: str = "test") -> list[Any]:
-    """What Trackio has, in the order it came."""
-    path = tmp_path / "trackio" / f"{project}.db"
-    if not path.exists():
-        return []
-    database = sqlite3.connect(path)
-    try:
-        return database.execute(f"select {columns} from {table} order by id").fetchall()
-    except sqlite3.OperationalError:  # the relay is making the tables
-        return []
-    finally:
-        database.close()
-
-
-def steps(tmp_path: Path, name: str = "loss", project: str = "test") -> list[tuple[int, Any]]:
-    """The points of a series."""
-    found = [(step, json.loads(said)) for step, said in rows(tmp_path, "metrics", "step, metrics", project)]
-    return [(step, row[name]) for step, row in found if name in row]
 
 
 def test_a_run_arrives_with_its_config_and_alerts(tmp_path: Path) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import chiplog
 from chiplog.core.records import Step
+from chiplog.store import layout
+from chiplog.store.parts import compaction
 from chiplog.store.reader import Stored
+from tests.core.run.begun import begin
 
 
 def test_it_describes_the_run(tmp_path: Path) -> None:
@@ -75,3 +78,34 @@ def test_follow_stops_after_a_time_without_records(tmp_path: Path) -> None:
     records = list(Stored(run.dir).follow(poll=0.01, timeout=0.05))
     assert type(records[0]).__name__ == "Attempt"
     run.finish()
+
+
+def test_spans_are_the_same_from_parts_and_tails(tmp_path: Path) -> None:
+    """By their start."""
+    with chiplog.init("p", dir=tmp_path, alerts=False) as run:
+        for name in ("load", "train"):
+            with run.span(name):
+                pass
+    tails = [(one.name, one.start, one.duration) for one in Stored(run.dir).spans()]
+    assert [name for name, _, _ in tails] == ["load", "train"]
+    for segment in layout.segments(run.dir):
+        compaction.compact(run.dir, segment)
+    assert [(one.name, one.start, one.duration) for one in Stored(run.dir).spans()] == tails
+
+
+def test_what_is_drawn_of_a_live_run_tells_when_it_was_logged_last(tmp_path: Path) -> None:
+    """From the journal, and from a part; a series that does not exist was never logged."""
+    run = begin(tmp_path, compact=False)
+    for step in range(50):
+        run.log({"loss": 1.0 / (step + 1), **({"rare": 1.0} if step < 3 else {})}, step=step)
+    run.finish()
+    for compacted in (False, True):
+        if compacted:
+            assert compaction.compact(run.dir, layout.segments(run.dir)[0])
+        stored = chiplog.read(run.dir)
+        for name in ("loss", "rare"):
+            steps, values, last = stored.drawn(name)
+            series = stored.series(name)
+            assert steps.tolist() == series.steps.tolist() and values.tolist() == series.values.tolist()
+            assert last == int(series.times.max().astype("int64"))
+        assert stored.drawn("none")[2] == 0

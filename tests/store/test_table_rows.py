@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import chiplog
+from chiplog.core.errors import UnknownTable
 from chiplog.core.records import Table
 from chiplog.store import layout, table_rows
 from chiplog.store.parts import compaction, part
@@ -45,7 +46,12 @@ def test_a_table_has_its_rows_in_order_with_their_steps(stored: Any) -> None:
 def test_a_page_is_a_part_of_the_rows(stored: Any) -> None:
     """By offset and limit; beyond the end there is nothing."""
     assert [row["n"] for row in stored.table("rollouts", offset=48, limit=4)] == [48, 49, 50, 51]
-    assert list(stored.table("rollouts", offset=100)) == [] == list(stored.table("nobody"))
+    assert list(stored.table("rollouts", offset=100)) == [] == list(stored.table("nobody", missing_ok=True))
+    assert repr(stored.table("rollouts")).startswith("<rows of table 'rollouts', to iterate over or to list(): step, ")
+    with pytest.raises(
+        UnknownTable, match=r"no table 'rollout' in run .*; did you mean 'rollouts'\? there are: others, rollouts"
+    ):
+        stored.table("rollout")
 
 
 @pytest.mark.parametrize(

@@ -16,3 +16,8 @@ def test_numbers_that_are_not_finite_are_strings() -> None:
 def test_people_get_it_indented() -> None:
     """One value per line."""
     assert pretty([1]) == "[\n  1\n]"
+
+
+def test_names_that_are_not_utf8_are_escaped() -> None:
+    """As Python has the names of files of an older time."""
+    assert json.loads(pretty({"files": [b"caf\xe9".decode("utf-8", "surrogateescape")]})) == {"files": ["caf\\udce9"]}

@@ -4,7 +4,7 @@ What every run needs is imported with the package, so that `init` is fast; what 
 demand, so that `import chiplog` is fast (docs/decisions/0003-imports.md).
 """
 
-from chiplog.assembly.api import attach, beside, current, finish, init, log, read, runs, runs_dir
+from chiplog.assembly.api import attach, beside, current, finish, init, log, runs_dir
 from chiplog.assembly.run_choice import make
 
-__all__ = ["attach", "beside", "current", "finish", "init", "log", "make", "read", "runs", "runs_dir"]
+__all__ = ["attach", "beside", "current", "finish", "init", "log", "make", "runs_dir"]

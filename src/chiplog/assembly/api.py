@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,17 +16,16 @@ from chiplog.core import messages, records, run, settings
 from chiplog.core.engine.shutdown import Delivery
 from chiplog.core.errors import BadSetting, ChiplogError, RunNotFound
 from chiplog.core.identity import Identity
+from chiplog.core.operating_system import is_dir
 from chiplog.core.protocols import Probe, Rule, Stage
 from chiplog.core.records import Plain
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.core.values import convert
 from chiplog.runtime.ranks import detect as ranks_
+from chiplog.sinks import registry
 from chiplog.store import layout
 from chiplog.store.journal import file_systems
-
-if TYPE_CHECKING:
-    from chiplog.store.reader import Stored
 
 # Names separated by commas, a list of names and objects, or names with their options.
 Choice: TypeAlias = str | Iterable[object] | Mapping[str, object] | None
@@ -78,7 +77,7 @@ def init(
     stages: functions `(row, step) -> row` called before a row is written.
     rules: functions `(row, step) -> Finding or None` called after it.
     probes: what to sample during training: "nvidia", "amd", "cpu", or objects.
-    more: the other settings: mode, smooth, alerts, capture, compact (docs/settings.md).
+    more: the other settings: permissions, mode, smooth, alerts, capture, compact (docs/settings.md).
 
     `CHIPLOG_*` variables and `chiplog.toml` set the same.
     """
@@ -88,8 +87,8 @@ def init(
     }  # fmt: skip
     start = _prepare(config, sinks, probes, stages, rules, arguments, succeed=True, elsewhere=False)
     if run.current is not None:
-        if not run.current.inert and not run.current.parts.recorder.held:
-            messages.say(f"run {run.current.id} was still open and is finished now")
+        if not run.current.inert and not run.current.engine.recorder.held:
+            messages.say(f"finished run {run.current.id}, which was still open")
         run.current.finish()
     run.current = start()
     return run.current
@@ -115,17 +114,25 @@ def beside(
 
 
 def attach(dir: str | Path) -> Run:
-    """Open a journal for this process in a run that another process has started; for forked and spawned workers."""
+    """Open a journal for this process in a run that another process has started; for forked and spawned workers.
+
+    The records are part of the attempt that is running there. A second call in the same process returns the same run.
+    """
     environ = dict(os.environ)
     path = Path(dir).expanduser().absolute()
+    if (joined := run.current) is not None and joined.identity.attached and joined.dir == path and not joined.inert:
+        return joined
     file_systems.reach(path)
-    if not file_systems.patiently(path, (path / layout.JOURNAL).is_dir):
+    if not file_systems.patiently(path, lambda: is_dir(path / layout.JOURNAL)):
         raise RunNotFound(f"there is no run in {str(path)!r}; give the `dir` of the run to join")
     stored = stored_run(path)
     launches = [attempt.launch for attempt in stored.attempts if attempt.start is not None]
     launch = launches[-1] if launches else os.urandom(8).hex()  # none yet: another process is opening its journal
-    identity = Identity(stored.project, stored.id, path, stored.name, launch, stored.tags, *ranks_.detect(environ)[:2])
-    run.current = open_run(identity, Settings(compact=False), {}, attached=True)
+    rank, world = ranks_.detect(environ)[:2]
+    identity = Identity(
+        stored.project, stored.id, path, stored.name, launch, stored.tags, rank, world, attached=True
+    )  # fmt: skip
+    run.current = open_run(identity, Settings(compact=False), {})
     return run.current
 
 
@@ -146,31 +153,6 @@ def log(
 def finish(timeout: float = 30) -> Delivery:
     """`Run.finish` on the current run, if there is one."""
     return run.current.finish(timeout) if run.current is not None else Delivery(True, {})
-
-
-def read(which: str | Path = "latest", *, dir: str | Path | None = None) -> Stored:
-    """A stored run: by its path, its id or a prefix of it, its name, its project, or `latest`."""
-    from chiplog.store.runs import find
-
-    return stored_run(find.find(which, runs_dir(dir)))
-
-
-def runs(dir: str | Path | None = None, project: str | None = None, *, where: str = "") -> list[Stored]:
-    """The runs under a directory, oldest first: all of them, those of a project, or those that a query describes.
-
-    >>> chiplog.runs("runs", where="lr>0.001 and state=finished")
-    """
-    from chiplog.store.runs import find, run_values
-    from chiplog.store.runs.run_list import RunList
-
-    root = runs_dir(dir)
-    if dir is not None and not root.is_dir():
-        raise RunNotFound(f"no directory {str(root)!r}; use the one given to chiplog.init(dir=...)")
-    stored = find.runs(root, project)
-    if not where:
-        return RunList(stored)
-    chosen = {run.path for run in run_values.matching(run_values.load(run.path for run in stored), where)}
-    return RunList(run for run in stored if run.path in chosen)
 
 
 def runs_dir(dir: str | Path | None = None) -> Path:
@@ -197,8 +179,6 @@ def _prepare(
     folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
     chosen = settings.load({**arguments, "sinks": named, "probes": sampled, "dir": folder}, environ, Path.cwd())
     if chosen.sinks.keys() != {"console"}:
-        from chiplog.sinks import registry
-
         front_end = not succeed and sinks is not None  # it has chosen all of them
         chosen = msgspec.structs.replace(chosen, sinks=registry.with_console(chosen.sinks, add=not front_end))
     plain = _plain_config(config, chosen)

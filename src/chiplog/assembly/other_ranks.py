@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chiplog.assembly.wiring import (
@@ -15,24 +16,30 @@ from chiplog.assembly.wiring import (
     open_sinks,
     start_delivery,
     start_relay,
+    step_meter,
     step_times,
 )
 from chiplog.core import messages, records
 from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
+from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.components import Components
 from chiplog.core.identity import Identity
-from chiplog.core.machine import Machine
+from chiplog.core.journals.null_journal import NullJournal
 from chiplog.core.protocols import Probe, Rule, Stage
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
-from chiplog.runtime.devices import meter
+from chiplog.runtime.devices.pending_values import PendingValues
 from chiplog.runtime.process import exit_hooks, start_events
+from chiplog.runtime.ranks.run_claims import Claims, SharedClaims, numbered
+from chiplog.runtime.ranks.run_owner import Main, Successor
+from chiplog.runtime.ranks.unkept_rows import UnkeptRows, names_in
+from chiplog.sinks.console.sink import Console
 from chiplog.store import layout
+from chiplog.store.journal.tail import Tail
 
 if TYPE_CHECKING:
     from chiplog.runtime.ranks.reduce import Reduce
-    from chiplog.runtime.ranks.run_claims import Claims
 
 
 def stand_by(
@@ -46,8 +53,6 @@ def stand_by(
     probes: Sequence[Probe],
 ) -> Run:
     """The run of a rank other than 0: its rows are part of the statistics; if rank 0 logs nothing, it keeps them."""
-    from chiplog.runtime.ranks.run_owner import Successor
-
     background, clock, path, rank = Background("background"), RunClock(), identity.dir, identity.rank
 
     def keep() -> None:
@@ -56,7 +61,7 @@ def stand_by(
         made.take_over(journal.segment.attempt, rules)
         successor.pages.open(journal, journal.segment.attempt, journal.durability)
         messages.say(
-            f"rank {rank} logs and rank 0 does not, so rank {rank} keeps the run: {path}; set init(ranks={rank}) to "
+            f"rank {rank} logs and rank 0 does not, so rank {rank} records the run: {path}; set init(ranks={rank}) to "
             "do so from the start"
         )
         try:
@@ -69,18 +74,22 @@ def stand_by(
         if services:
             start_relay(made, services, environ, here=chosen.relay == "thread")
 
-    def let_go() -> None:
-        made.parts.let_go(end=reduce is None)
-        if reduce is None:
-            background.stop(0.0, lambda: None)
+    def let_go(held: Sequence[records.Record]) -> None:
+        if reduce is not None:
+            made.engine.let_go()
+            return
+        unkept = UnkeptRows(rank, partial(_kept_names, path))
+        unkept.add(held)
+        made.engine.let_go(unkept)
+        background.stop(0.0, lambda: None)
 
     successor = Successor(rank, claims(identity, chosen, environ), keep, let_go)
     made = build_run(
         identity, chosen, successor.pages, background, clock, stages=stages, quiet=True, first=next_step(path, rank)
     )
     made.write(records.Attempt, **attempt_fields(identity, clock))
-    background.add(made.tasks.run_due)
-    made.parts.shutdown.settle = successor.settle
+    background.add(made.engine.tasks.run_due)
+    made.engine.shutdown.decide_owner = successor.decide
     exit_hooks.finish_at_exit(made)
     background.start()
     if reduce is not None:
@@ -92,40 +101,48 @@ def take_part(
     identity: Identity, chosen: Settings, stages: Sequence[Stage], reduce: Reduce, probes: Sequence[Probe]
 ) -> Run:
     """The run of a rank that writes nothing: its rows are only part of the statistics."""
-    from chiplog.core.journals.null_journal import NullJournal
-    from chiplog.runtime.devices.pending_values import PendingValues
-
     background = Background("background")
-    machine = Machine(PendingValues(), None, partial(meter.meter, quiet=True), step_times)
+    machine = DeviceHooks(PendingValues(), None, partial(step_meter, quiet=True), step_times)
     parts = Components(
         identity, NullJournal(), background=background, stages=stages, machine=machine, strict=chosen.strict
     )
     made = Run(parts, identity.config)
-    background.add(made.tasks.run_due)
+    background.add(made.engine.tasks.run_due)
     background.start()
     exit_hooks.finish_at_exit(made)
     join_ranks(made, reduce, probes)
     return made
 
 
+def _kept_names(path: Path, names: Collection[str]) -> Collection[str]:
+    """Which of these names rank 0 has logged: usually all, in its first row; all, if its run is elsewhere."""
+    if not any(segment.rank == 0 for segment in layout.segments(path)):
+        return names
+    tail, left = Tail(path, rank=0), set(names)
+    while left and (batch := tail.read()):
+        for record in batch:
+            left.difference_update(names_in(record))
+    return set(names) - left
+
+
 def announce_keeper(made: Run, claims: Claims) -> None:
     """Tell the other ranks that rank 0 logs; close its sinks if another rank keeps the run in its place."""
-    from chiplog.runtime.ranks.run_owner import Main
 
     def hand_over(_: int) -> None:
         post, made.post = made.post, None
         if post is not None:
+            for sink in post.sinks.values():
+                if isinstance(sink, Console):
+                    sink.leave()
             post.close(30.0)
 
     main = Main(claims, hand_over)
     made.before_finish(main.end)
-    made.parts.recorder.at_first_row(main.log)
+    made.engine.recorder.at_first_row(main.log)
     main.start()
 
 
 def claims(identity: Identity, chosen: Settings, environ: Mapping[str, str]) -> Claims:
     """Where ranks claim this run, under a key that all of them know: not an id that each generates."""
-    from chiplog.runtime.ranks.run_claims import SharedClaims, numbered
-
     run_id = chosen.resume or chosen.id or environ.get("CHIPLOG_RUN_ID", "")
     return SharedClaims(numbered(f"{identity.project}/{run_id}"), identity.dir.parent, environ)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chiplog.assembly.other_ranks import announce_keeper, claims, stand_by, take_part
 from chiplog.assembly.wiring import (
     enrol_for_sync,
     join_ranks,
@@ -20,8 +19,9 @@ from chiplog.assembly.wiring import (
     start_relay,
 )
 from chiplog.core import messages, run
-from chiplog.core.errors import BadSetting, RunExists, RunNotFound, Unwritable
+from chiplog.core.errors import BadSetting, RunExists, RunNotFound, Unsupported, Unwritable
 from chiplog.core.identity import Identity
+from chiplog.core.operating_system import is_dir
 from chiplog.core.protocols import Probe, Rule, Stage
 from chiplog.core.records import Plain
 from chiplog.core.run import Run
@@ -30,9 +30,8 @@ from chiplog.core.values.redact import redact, redact_text
 from chiplog.metrics.rules import defaults
 from chiplog.runtime.process import start_events
 from chiplog.runtime.ranks import detect as ranks_
-from chiplog.store import layout
+from chiplog.store import layout, manifest
 from chiplog.store.journal import file_systems
-from chiplog.store.runs import manifest
 from chiplog.store.runs.state import state_of
 
 if TYPE_CHECKING:
@@ -61,23 +60,24 @@ def make(
     """
     mine = ranks_.detect(environ)
     keepers = ranks_.keepers(chosen.ranks, mine)
-    project, run_id, launch, meeting = _agree(chosen, mine, keepers, environ)
+    project, run_id, launch, rendezvous = _agree(chosen, mine, keepers, environ)
     if elsewhere and chosen.mode != "disabled" and keepers.include(mine.rank):
         chosen = _writable(chosen, project, run_id)
     identity = _identity(chosen, project, run_id, launch, mine, config)
-    reduce = meeting.reduce(mine, keepers.main) if meeting is not None else None
+    reduce = rendezvous.reduce(mine, keepers.main) if rendezvous is not None else None
     stages = [*defaults.stages(chosen.smooth), *stages, *([reduce] if reduce is not None and reduce.is_stage else [])]
     rules = [*defaults.rules(chosen.alerts), *rules]
     succeed = succeed and chosen.ranks == "main" and mine.world > 1 and chosen.mode != "disabled"
     main = mine.rank == keepers.main
     if chosen.mode == "disabled" or not keepers.include(mine.rank):
-        if succeed:
-            return stand_by(
-                identity, chosen, objects, stages, rules, environ, reduce, open_probes(chosen, mine.local, environ)
-            )
-        if reduce is None:
+        if reduce is None and not succeed:
             return run.inert(identity, config, reason="")
-        return take_part(identity, chosen, stages, reduce, open_probes(chosen, mine.local, environ))
+        from chiplog.assembly import other_ranks
+
+        sampled = open_probes(chosen, mine.local, environ)
+        if reduce is not None and not succeed:
+            return other_ranks.take_part(identity, chosen, stages, reduce, sampled)
+        return other_ranks.stand_by(identity, chosen, objects, stages, rules, environ, reduce, sampled)
     _check_resume(chosen, identity, main=main)
     sinks, services = open_sinks(chosen, objects, identity, environ) if main else ({}, {})
     probes = [*open_probes(chosen, mine.local, environ), *probes]
@@ -87,12 +87,14 @@ def make(
     if main:
         start_events.introduce(opened, environ)
     if services and chosen.mode == "offline":
-        enrol_for_sync(opened.dir, services)
+        enrol_for_sync(opened.identity, services, environ)
     elif services:
         start_relay(opened, services, environ, here=chosen.relay == "thread")
     join_ranks(opened, reduce, probes)
     if succeed:
-        announce_keeper(opened, claims(identity, chosen, environ))
+        from chiplog.assembly import other_ranks
+
+        other_ranks.announce_keeper(opened, other_ranks.claims(identity, chosen, environ))
     return opened
 
 
@@ -103,18 +105,18 @@ def _agree(
     project, run_id = _which(chosen, environ, keepers)
     launch = _launch(keepers, mine.world, environ)
     apart = keepers.several and not launch  # the ranks do not know yet which launch they are
-    meeting = _meet(chosen, mine, environ, agree=apart)
-    alone = meeting is None or meeting.group is None
+    rendezvous = _join(chosen, mine, environ, agree=apart)
+    alone = rendezvous is None or rendezvous.group is None
     run_id = run_id or _new_id(chosen, mine, environ, keepers, alone=alone)
-    if meeting is not None and meeting.group is not None:
-        run_id, launch = meeting.agree(run_id, launch or os.urandom(8).hex(), must=apart, main=keepers.main)
+    if rendezvous is not None and rendezvous.group is not None:
+        run_id, launch = rendezvous.agree(run_id, launch or os.urandom(8).hex(), must=apart, main=keepers.main)
     if not launch:
         raise BadSetting(
             f"ranks={chosen.ranks!r} with {mine.world} processes: they must agree on a run; set CHIPLOG_RUN_ID to the "
             "same new value for all of them, call init() when torch.distributed, JAX or MPI is set up, or start them "
             "with a scheduler that sets a job id"
         )
-    return project, run_id, launch, meeting
+    return project, run_id, launch, rendezvous
 
 
 def _which(chosen: Settings, environ: Mapping[str, str], keepers: ranks_.Keepers) -> tuple[str, str]:
@@ -158,15 +160,15 @@ def _new_id(
     apart = alone and keepers.several and mine.world > 1
     if chosen.mode == "disabled" or not keepers.include(mine.rank) or not (apart or ranks_.restarts(environ)):
         return new
-    from chiplog.runtime.ranks import launch_runs
+    from chiplog.runtime.ranks import shared_run_id
 
     try:
         return (
-            launch_runs.shared_id(new, _path(chosen, chosen.project or "default", new).parent, mine.rank, environ)
+            shared_run_id.shared_id(new, _path(chosen, chosen.project or "default", new).parent, mine.rank, environ)
             or new
         )
     except OSError as error:
-        messages.say(f"the ranks and restarts of this launch may become several runs: {error}; pass init(id=...)")
+        messages.say(f"ranks and restarts of this launch may be recorded as separate runs: {error}; pass init(id=...)")
         return new
 
 
@@ -188,13 +190,16 @@ def _writable(chosen: Settings, project: str, run_id: str) -> Settings:
         file_systems.check(
             _path(chosen, project, run_id), means="CHIPLOG_DIR"
         )  # scripts of front ends do not call init
+    except Unsupported as error:
+        messages.say(f"{error}. Nothing of this run is recorded or delivered")
+        return msgspec.structs.replace(chosen, mode="disabled")
     except Unwritable as error:
         if (folder := file_systems.temporary()) is None:
             messages.say(
-                f"{error}; there is no temporary directory either, so nothing of this run is kept or delivered"
+                f"{error}; there is no temporary directory either, so nothing of this run is recorded or delivered"
             )
             return msgspec.structs.replace(chosen, mode="disabled")
-        messages.say(f"{error}. This run is kept in {folder}, where it may be deleted; its backends go on")
+        messages.say(f"{error}. Using {folder} instead, which the system may delete; backends are not affected")
         return msgspec.structs.replace(chosen, dir=folder, resume=None)
     return chosen
 
@@ -226,9 +231,15 @@ def _identity(
 def _check_resume(chosen: Settings, identity: Identity, *, main: bool) -> None:
     """Refuse to continue or to create a run against `resume`; report which of the two happens."""
     path, which = identity.dir, f"{identity.project}/{identity.id}"
-    existed = file_systems.patiently(path, (path / layout.JOURNAL).is_dir)
+    existed = file_systems.patiently(path, lambda: is_dir(path / layout.JOURNAL))
     # With journals on all ranks, another rank may have created the directory a moment ago.
     before = existed and any(segment.rank == identity.rank for segment in layout.segments(path))
+    there = manifest.load(path).id if before else identity.id
+    if there != identity.id and there.casefold() == identity.id.casefold():
+        raise RunExists(
+            f"run {identity.id!r} would be written into run {there!r}: the file system of {path} ignores case; choose "
+            "an id that differs in more than case"
+        )
     if before and chosen.resume == "never":
         raise RunExists(f"run {which} exists already, and resume='never': {path}")
     if not existed and chosen.resume == "must":
@@ -239,10 +250,10 @@ def _check_resume(chosen: Settings, identity: Identity, *, main: bool) -> None:
         messages.say(f"there is no run {which} in {path.parent.parent}; a new run starts under that id")
 
 
-def _meet(chosen: Settings, mine: ranks_.Ranks, environ: Mapping[str, str], *, agree: bool) -> Rendezvous | None:
+def _join(chosen: Settings, mine: ranks_.Ranks, environ: Mapping[str, str], *, agree: bool) -> Rendezvous | None:
     """Connect to the other ranks, if there are any."""
     if chosen.mode == "disabled" or (mine.world < 2 and chosen.reduce is None):
         return None
-    from chiplog.runtime.ranks.rendezvous import meet
+    from chiplog.runtime.ranks.rendezvous import join
 
-    return meet(mine, chosen.reduce, environ, agree=agree)
+    return join(mine, chosen.reduce, environ, agree=agree)

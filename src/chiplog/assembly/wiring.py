@@ -6,24 +6,29 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from chiplog.core import messages, records
 from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
+from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.components import Components
 from chiplog.core.identity import Identity
-from chiplog.core.machine import Machine
-from chiplog.core.protocols import JournalLike, Probe, Rule, Sink, Stage, StepTimer
+from chiplog.core.paths import cache_dir
+from chiplog.core.protocols import JournalLike, Probe, Rule, Sink, Stage, StepMeter, StepTimer
 from chiplog.core.records import Plain
 from chiplog.core.run import Run
 from chiplog.core.settings import Settings
-from chiplog.runtime.devices import meter
+from chiplog.runtime.devices.pending_values import PendingValues
+from chiplog.runtime.devices.watcher import DeviceWatcher
 from chiplog.runtime.process import exit_hooks
+from chiplog.runtime.process.live_compaction import LiveCompaction
+from chiplog.sinks import registry
 from chiplog.store import layout
 from chiplog.store.journal import file_systems, segment_file, writer
+from chiplog.store.journal.directory_identity import DirectoryIdentity
 from chiplog.store.runs import liveness, rule_state, state
 from chiplog.version import VERSION
 
@@ -41,23 +46,22 @@ def open_run(
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
     services: Mapping[str, Mapping[str, Plain]] | None = None,
-    attached: bool = False,
     main: bool = False,
 ) -> Run:
     """Open the journal and everything around it; the attempt record is its first line."""
     path, rank = identity.dir, identity.rank
     background, clock = Background("background"), RunClock()
     journal = open_journal(identity, chosen, background)
-    again = journal.segment.attempt > 1 and not attached
+    again = journal.segment.attempt > 1 and not identity.attached
     saved = rule_state.load(path, rank) if again else {}
     identity = msgspec.structs.replace(identity, attempt=journal.segment.attempt)
     first = next_step(path, rank, saved) if again else 0
     made = build_run(
         identity, chosen, journal, background, clock, config=config, stages=stages, rules=rules, first=first
     )
-    made.parts.restore(saved)
-    made.write(records.Attempt, **attempt_fields(identity, clock, journal.durability, attached=attached))
-    background.add(made.tasks.run_due)
+    made.engine.restore(saved)
+    made.write(records.Attempt, **attempt_fields(identity, clock, journal.durability))
+    background.add(made.engine.tasks.run_due)
     start_delivery(made, journal, background, chosen, sinks, services or {}, compact=main)
     background.start()
     exit_hooks.finish_at_exit(made)
@@ -67,7 +71,9 @@ def open_run(
 def open_journal(identity: Identity, chosen: Settings, background: Background) -> writer.Journal:
     """The journal of this rank's next attempt."""
     path = identity.dir
-    segment, fd = file_systems.patiently(path, lambda: segment_file.open_attempt(path, identity.rank))
+    segment, fd = file_systems.patiently(
+        path, partial(segment_file.open_attempt, path, identity.rank, chosen.permissions)
+    )
     durability = chosen.durability or file_systems.durability(path)
     return writer.Journal(path, segment, fd, durability=durability, wake=background.wake)
 
@@ -85,10 +91,8 @@ def build_run(
     first: int = 0,
     quiet: bool = False,
 ) -> Run:
-    from chiplog.runtime.devices.pending_values import PendingValues
-    from chiplog.runtime.devices.watcher import DeviceWatcher
-
     path = identity.dir
+    own = journal.own_directory if isinstance(journal, writer.Journal) else DirectoryIdentity(path)
     parts = Components(
         identity,
         journal,
@@ -96,24 +100,23 @@ def build_run(
         background=background,
         stages=stages,
         rules=rules,
-        machine=Machine(PendingValues(), DeviceWatcher(), partial(meter.meter, quiet=quiet), step_times),
+        machine=DeviceHooks(PendingValues(), DeviceWatcher(), partial(step_meter, quiet=quiet), step_times),
         read=lambda: stored_run(path),
-        save_state=lambda state: rule_state.save(path, identity.rank, state),
+        save_state=lambda state: rule_state.save(path, identity.rank, state) if own.check() else None,
         strict=chosen.strict,
         first=first,
     )
     return Run(parts, identity.config if config is None else config)
 
 
-def attempt_fields(
-    identity: Identity, clock: RunClock, durability: str = "", *, attached: bool = False
-) -> dict[str, Plain]:
+def attempt_fields(identity: Identity, clock: RunClock, durability: str = "") -> dict[str, Plain]:
     """The fields of the attempt record."""
     pid = os.getpid()
     return {
         "attempt": identity.attempt, "launch": identity.launch, "rank": identity.rank, "world": identity.world,
         "host": liveness.hostname(), "pid": pid, "monotonic": clock.monotonic, "durability": durability,
-        "version": VERSION, "boot": liveness.boot_id(), "born": liveness.born(pid), "attached": attached,
+        "version": VERSION, "boot": liveness.boot_id(), "born": liveness.born(pid), "attached": identity.attached,
+        "pid_namespace": liveness.pid_namespace(),
     }  # fmt: skip
 
 
@@ -132,10 +135,14 @@ def start_delivery(
         from chiplog.sinks.delivery.couriers import deliver
 
         threads = services if chosen.relay == "thread" and chosen.mode != "offline" else {}
-        made.post = deliver(journal.run, journal.segment, sinks, threads)
+        made.post = deliver(
+            journal.run, journal.segment, sinks, threads, cwd=made.identity.cwd, environ=dict(os.environ)
+        )
     background.add(journal.maintain)
     if chosen.compact and compact:
-        made.at_finish(lambda: _compact(journal.run) if journal.settled else None)
+        closed = LiveCompaction(journal, os.environ)
+        background.add(closed)
+        made.at_finish(closed.compact_all)
     if chosen.on_signal == "flush":
         exit_hooks.flush_on_signal(made)
 
@@ -146,6 +153,12 @@ def next_step(path: Path, rank: int, saved: Mapping[str, Plain] | None = None) -
     highest = int(highest) if isinstance(highest, (int, float)) and highest - highest == 0 else -1
     written = file_systems.patiently(path, lambda: state.highest_step(path, rank))
     return max(highest, -1 if written is None else written) + 1
+
+
+def step_meter(**options: Any) -> StepMeter:
+    from chiplog.runtime.devices.meter import meter
+
+    return meter(**options)
 
 
 def step_times() -> StepTimer:
@@ -161,8 +174,6 @@ def open_sinks(
     named = {name: options for name, options in chosen.sinks.items() if name != "none"}
     if not named and not objects:
         return {}, {}
-    from chiplog.sinks import registry
-
     opened: dict[str, Sink] = {}
     services = {name: options for name, options in named.items() if registry.is_service(name)}
     for name, options in named.items():
@@ -174,12 +185,13 @@ def open_sinks(
     return {**opened, **registry.open_objects(objects, identity)}, services
 
 
-def enrol_for_sync(path: Path, services: Mapping[str, Mapping[str, Plain]]) -> None:
+def enrol_for_sync(identity: Identity, services: Mapping[str, Mapping[str, Plain]], environ: Mapping[str, str]) -> None:
     """Note which services get an offline run, for `chiplog sync`."""
-    from chiplog.store.journal.cursors import enrol
+    from chiplog.sinks.delivery.destinations import enrol
 
+    path = identity.dir
     for name, options in services.items():
-        enrol(path, name, options)
+        enrol(path, name, options, identity.cwd, environ)
     messages.say(f"offline: `chiplog sync {path}` delivers this run to {', '.join(services)}")
 
 
@@ -195,10 +207,10 @@ def start_relay(
     identity = made.identity
     segment = layout.Segment(identity.rank, identity.attempt, 0)
     if here and made.post is not None:
-        made.post = followed(made.post, identity.dir, segment, services, environ)
+        made.post = followed(made.post, identity.dir, segment, services, environ, identity.cwd)
         return
-    relay = Relay(identity.dir, segment, services, environ)
-    made.keep(relay.tend)
+    relay = Relay(identity.dir, segment, services, environ, identity.cwd)
+    made.keep(relay.check)
     made.post = relay.beside(made.post)
 
 
@@ -207,9 +219,9 @@ def open_probes(chosen: Settings, local: int, environ: Mapping[str, str]) -> lis
     named = {name: options for name, options in chosen.probes.items() if name != "none"}
     if not named or local or environ.get("LOCAL_RANK", environ.get("SLURM_LOCALID", "0")) != "0":
         return []
-    from chiplog.probes import registry
+    from chiplog.probes import registry as probes
 
-    return [registry.open_named(name, options, environ) for name, options in named.items()]
+    return [probes.open_named(name, options, environ) for name, options in named.items()]
 
 
 def _start_probe(made: Run, probe: Probe, reduce: Reduce | None) -> None:
@@ -240,7 +252,7 @@ def start_capture(made: Run) -> None:
     from chiplog.runtime.process.capture import Capture
 
     capture = Capture(made.write, made.now)
-    made.tasks.collecting.append(capture.collect)
+    made.engine.tasks.collecting.append(capture.collect)
     made.before_finish(capture.close)
     capture.open()
 
@@ -248,10 +260,4 @@ def start_capture(made: Run) -> None:
 def stored_run(path: Path) -> Stored:
     from chiplog.store.reader import Stored
 
-    return Stored(path)
-
-
-def _compact(path: Path) -> None:
-    from chiplog.runtime.process.start_compaction import compact_beside
-
-    compact_beside(path, os.environ)
+    return Stored(path, cache=cache_dir(os.environ))

@@ -6,12 +6,13 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from chiplog.commands.shared.arguments import add_run, whole_number
+from chiplog.commands.shared.open_run import open_run
 from chiplog.core import records
 from chiplog.core.errors import BadSetting
 from chiplog.sinks.jsonl import line
 from chiplog.store import layout
-from chiplog.store.reader import Stored
 from chiplog.store.runs import find
+from chiplog.views.strict_json import escaped
 
 EXAMPLE = "chiplog cat latest --kind eval"
 
@@ -23,14 +24,14 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(find.find(args.run, args.root))
+    stored = open_run(find.find(args.run, args.root), args)
     ranks = sorted({segment.rank for segment in layout.segments(stored.path)})
     if args.rank is not None and args.rank not in ranks:
         raise BadSetting(f"{stored.id} has no rank {args.rank}; there are: {', '.join(map(str, ranks)) or 'none yet'}")
     out = sys.stdout.buffer
     written = 0
     for record in stored.records(args.kind, args.rank):
-        written += out.write(line(record) + b"\n")
+        written += out.write(escaped(line(record)) + b"\n")
     out.flush()
     if not written and args.kind is not None and args.kind not in records.KINDS:
         raise BadSetting(f"no records of kind {args.kind!r} in this run; the kinds are: {', '.join(records.KINDS)}")

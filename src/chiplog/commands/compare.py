@@ -8,10 +8,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from chiplog.commands.shared.open_run import open_run
 from chiplog.commands.shared.series_names import match
 from chiplog.core.errors import BadSetting
-from chiplog.store.reader import Stored
+from chiplog.core.files.writing import write_text
+from chiplog.core.messages import clean
 from chiplog.store.runs import find
+from chiplog.views.report.html import to_html
+from chiplog.views.report.markdown import to_markdown
+from chiplog.views.report.text import to_text
 
 EXAMPLE = "chiplog compare baseline latest -o comparison.html"
 
@@ -26,13 +31,15 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from chiplog.views.report.comparison import compare  # needs numpy, which the help does without
-    from chiplog.views.report.html import to_html
-    from chiplog.views.report.markdown import to_markdown
-    from chiplog.views.report.text import to_text
-    from chiplog.views.report.write import write_text
 
     renderers = {".md": to_markdown, ".html": to_html}
-    runs = [Stored(path) for path in find.select(args.runs, args.root)]
+    paths = find.select(args.runs, args.root)
+    twice = [path for at, path in enumerate(paths) if path.resolve() in {other.resolve() for other in paths[:at]}]
+    if twice:
+        raise BadSetting(
+            f"{' and '.join(args.runs)} name the run {twice[0].parent.name}/{twice[0].name} twice; name two runs"
+        )
+    runs = [open_run(path, args) for path in paths]
     document = compare(runs, match(args.metric, runs[0].names()) if args.metric else ())
     if args.output is None:
         print(to_text(document, width=args.screen.room, colour=args.screen.colour))
@@ -41,5 +48,5 @@ def run(args: Namespace) -> int:
     if path.suffix not in renderers:
         raise BadSetting(f"cannot write a comparison to {args.output!r}: use a name ending in {' or '.join(renderers)}")
     write_text(path, renderers[path.suffix](document))
-    print(path)
+    print(clean(str(path)))
     return 0

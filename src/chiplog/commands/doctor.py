@@ -10,6 +10,7 @@ import platform
 import re
 import shutil
 import stat
+import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
@@ -23,13 +24,17 @@ import msgspec
 from chiplog.commands.shared.seq_ranges import seq_ranges
 from chiplog.core import display
 from chiplog.core.display import Screen, paint, wrap
+from chiplog.core.files import reading
 from chiplog.core.messages import clean
+from chiplog.core.paths import access_of
+from chiplog.sinks.shared.lease import Holder
 from chiplog.store import layout
 from chiplog.store.contents.contents import Bounds, Contents
 from chiplog.store.journal import file_systems, lines
 from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment
 from chiplog.store.runs import find, liveness, state
+from chiplog.store.runs.problems import problems
 from chiplog.store.runs.state import AttemptState
 from chiplog.version import VERSION
 
@@ -43,6 +48,7 @@ OLD = 600.0  # s after which a file that was being written is a leftover
 STYLES = {"ok": "32", "note": "2", "bad": "31"}
 
 _EXTRA = re.compile(r"""([\w.-]+).*\bextra\s*==\s*['"]([\w.-]+)['"]""")
+_BEFORE = re.compile(r"""python_version\s*<\s*['"]([\d.]+)['"]""")
 
 
 class Check(NamedTuple):
@@ -82,6 +88,7 @@ def examine(path: Path) -> Iterator[Check]:
     """Check one run."""
     attempts = state.attempts(path)
     contents = Contents(path, "event", bounds=Bounds(events=0)).refresh()
+    yield from _unreadable(path)
     yield from _state(path, attempts)
     yield from _damage(contents, attempts)
     yield from _missing(contents, attempts)
@@ -116,6 +123,8 @@ def _extras() -> dict[str, list[str]]:
         return {}
     extras: dict[str, list[str]] = {}
     for text in required:
+        if (limit := _BEFORE.search(text)) and sys.version_info >= tuple(map(int, limit[1].split("."))):
+            continue  # it has no wheel for this Python, and its extra installs nothing
         if (match := _EXTRA.match(text)) and match[2] != "dev" and match[1] != "chiplog":
             extras.setdefault(match[2], []).append(match[1])
     return extras
@@ -174,7 +183,8 @@ def _state(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
     for one in attempts:
         level = "ok" if one.state in ("running", "finished") else "note"
         reason = f": {one.finish.reason}" if one.finish is not None and one.finish.reason else ""
-        words = f"attempt {one.attempt}, rank {one.rank}: {one.state}{reason}"
+        workers = f", with {len(one.workers)} worker{'s' * (len(one.workers) > 1)}" if one.workers else ""
+        words = f"attempt {one.attempt}, rank {one.rank}: {one.state}{reason}{workers}"
         yield Check(level, words, "" if level == "ok" else advice)
     for first, second in state.two_writers(attempts, time.time_ns()):
         words = f"attempts {first.attempt} and {second.attempt} were written at the same time by different launches"
@@ -197,11 +207,16 @@ def _damage(contents: Contents, attempts: Sequence[AttemptState]) -> Iterator[Ch
         yield Check("ok", f"{display.count(total)} records, none damaged")
 
 
+def _unreadable(path: Path) -> Iterator[Check]:
+    for problem in problems(path):
+        yield Check("bad", f"{problem}", "it was not written by chiplog; ask who made the run, or remove it")
+
+
 def _missing(contents: Contents, attempts: Sequence[AttemptState]) -> Iterator[Check]:
     advice = "the disk was full or failed, or this is the damage above; free some space, or use another --dir"
     for key, ranges in contents.missing.items():
         yield Check("bad", f"{key}: {seq_ranges(ranges, 'are missing')}", advice)
-    for one in attempts:
+    for one in (each for attempt in attempts for each in (attempt, *attempt.workers)):
         if one.finish is not None and one.finish.missing:
             lost = display.count(one.finish.missing)
             words = f"attempt {one.attempt}, rank {one.rank}: the writer reported {lost} lost records"
@@ -236,7 +251,8 @@ def _mismatch(path: Path, segment: Segment, part: Part) -> str | None:
     """How a part differs from the journal it was made from, if it does."""
     about = part.about
     file = path / layout.JOURNAL / segment.filename
-    files = [file.name for file in (path / layout.PARTS).glob(f"{segment.stem}.*")]
+    parts = reading.entries(path, layout.PARTS)
+    files = [name for name, _ in parts if name.startswith(f"{segment.stem}.")]
     missing = [kind for kind in ("clock", "spans", "rows") if f"{segment.stem}.{kind}.parquet" not in files]
     if missing:
         return f"lacks its {', '.join(missing)}"
@@ -244,8 +260,8 @@ def _mismatch(path: Path, segment: Segment, part: Part) -> str | None:
         part.verify()
     except Exception as error:
         return f"is damaged ({error})"
-    if lines.located(file).suffix != ".zst" and about.covers > file.stat().st_size:
-        return f"covers {display.count(about.covers)} bytes, but the journal has {display.count(file.stat().st_size)}"
+    if lines.located(file).suffix != ".zst" and about.covers > lines.size_of(file):
+        return f"covers {display.count(about.covers)} bytes, but the journal has {display.count(lines.size_of(file))}"
     count, last_seq = 0, -1
     for end, record in lines.Scanner(file).read_at():
         if end > about.covers:
@@ -273,8 +289,8 @@ def _cursors(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
 def _leftovers(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
     """Files that the process that made them should have removed."""
     running = {one.rank for one in attempts if one.state == "running"}
-    for file in sorted(path.rglob("*")):
-        name = str(file.relative_to(path))
+    for name, about in _entries(path)[0]:
+        file = path / name
         advice = f"it is not needed: rm {quote(str(file))}"
         reserve = file.parent.name == layout.JOURNAL and re.fullmatch(r"r(\d+)\.reserve", file.name)
         packed = file.with_name(f"{file.name}.zst")
@@ -283,49 +299,65 @@ def _leftovers(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
             yield Check(
                 "note", words, f"nothing to do: the run uses it when it resumes; if it will not, rm {quote(str(file))}"
             )
-        elif file.name.startswith(".") and layout.FILES not in file.parts[-2:-1] and _age(file) > OLD:
+        elif file.name.startswith(".") and layout.FILES not in file.parts[-2:-1] and _age(about) > OLD:
             yield Check("bad", f"{name} was left behind by an unfinished write", advice)
         elif file.suffix == ".lease" and _abandoned(file):
             yield Check(
                 "note", f"{name} belongs to a process that is gone", "nothing to do: the next process takes it over"
             )
-        elif file.suffix == ".jsonl" and packed.exists():
+        elif file.suffix == ".jsonl" and os.path.lexists(packed):
             yield Check(
                 "bad", f"{name} exists both plain and compressed", "run `chiplog compact --prune` to complete it"
             )
 
 
 def _permissions(path: Path) -> Iterator[Check]:
-    wide = [file for file in (path, *sorted(path.rglob("*"))) if not file.is_symlink() and _mode(file) & 0o077]
+    entries, why = _entries(path)
+    access = access_of(path)
+    everything = [("", path.stat()), *entries]
+    wide = [
+        path / name for name, about in everything if not stat.S_ISLNK(about.st_mode) and about.st_mode & 0o077 & ~access
+    ]
+    if why:
+        yield Check("bad", f"{why}; the rest is not checked, listed or sent", "ask who made the run, or remove them")
     if wide:
         shown = ", ".join(str(file.relative_to(path.parent)) for file in wide[:3])
         more = f" and {len(wide) - 3} more" if len(wide) > 3 else ""
-        yield Check("bad", f"other users can access {shown}{more}", f"chmod -R go= {quote(str(path))}")
+        yield Check("bad", f"other users can access {shown}{more}", f"chmod -R {_allowed(access)} {quote(str(path))}")
     else:
-        yield Check("ok", "permissions are private")
+        readers = "all users" if access & 0o004 else "the group" if access & 0o040 else "only its owner"
+        yield Check("ok", f"{readers} may read the run")
+
+
+def _allowed(access: int) -> str:
+    """The access of a run in the words of `chmod`."""
+    group, others = (
+        "".join(c for c, bit in zip("rwX", (4, 2, 1), strict=True) if bits & bit) for bits in (access >> 3, access)
+    )
+    return f"g={group},o={others}" if access else "go="
 
 
 def _abandoned(lease: Path) -> bool:
     try:
-        holder = msgspec.json.decode(lease.read_bytes(), type=dict)
-        local = holder.get("host") == liveness.hostname()
-        return local and not liveness.alive(int(holder.get("pid", 0)), int(holder.get("born", 0)))
-    except (OSError, ValueError, TypeError, msgspec.MsgspecError):
+        data = reading.read_bytes(lease.parents[1], f"{layout.CURSORS}/{lease.name}")
+        return liveness.is_alive(msgspec.json.decode(data, type=Holder)) is False
+    except (OSError, ValueError, OverflowError, RecursionError):
         return False
 
 
-def _mode(file: Path) -> int:
+def _entries(path: Path) -> tuple[list[tuple[str, os.stat_result]], str]:
+    """What is in a run directory, as far as it is gone through, and why not further."""
+    entries = []
     try:
-        return stat.S_IMODE(file.stat().st_mode)
-    except OSError:
-        return 0
+        for entry in reading.tree(path):
+            entries.append(entry)
+    except OSError as error:
+        return entries, error.strerror or str(error)
+    return entries, ""
 
 
-def _age(file: Path) -> float:
-    try:
-        return time.time() - file.stat().st_mtime
-    except OSError:
-        return 0.0
+def _age(about: os.stat_result) -> float:
+    return time.time() - about.st_mtime
 
 
 def _counted(count: int, noun: str) -> str:

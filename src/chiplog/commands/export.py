@@ -5,15 +5,17 @@ HDF5 and NetCDF are datasets: one file per group of metrics.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from chiplog.commands.shared.arguments import add_run
+from chiplog.commands.shared.open_run import open_run
 from chiplog.core import display
 from chiplog.core.errors import BadSetting, ChiplogError
+from chiplog.core.files.writing import replacing
+from chiplog.core.messages import clean
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
 
@@ -34,23 +36,19 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(find.find(args.run, args.root))
+    stored = open_run(find.find(args.run, args.root), args)
     if args.to in DATASETS:
         _datasets(stored, args.to, Path(args.output or stored.path.name))
         return 0
     if args.output == "-":
-        _to_stdout(stored, args.to)
+        _write(stored, args.to, None)
         return 0
     path = Path(args.output or f"{stored.path.name}.{args.to}")
     if path.is_dir():
         path = path / f"{stored.path.name}.{args.to}"
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        _write(stored, args.to, aside)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-    print(f"{path}  {display.size(path.stat().st_size)}")
+    with replacing(path) as temporary:
+        _write(stored, args.to, temporary)
+    print(f"{clean(str(path))}  {display.size(path.stat().st_size)}")
     return 0
 
 
@@ -59,29 +57,26 @@ def _datasets(stored: Stored, to: str, folder: Path) -> None:
 
     ending = finalize(stored, folder, stages=["data"], formats=[to], events=True)
     for path in ending.made:
-        print(f"{path}  {display.size(path.stat().st_size)}")
+        print(f"{clean(str(path))}  {display.size(path.stat().st_size)}")
     if ending.trouble:
         raise ChiplogError("some datasets could not be written")
 
 
-def _to_stdout(stored: Stored, to: str) -> None:
+def _write(stored: Stored, to: str, temporary: Path | None) -> None:
+    """To a file; without one, to stdout."""
     from chiplog.views.export import tables
 
     if to == "parquet":
-        raise BadSetting("Parquet cannot be written to a pipe: name a file with -o PATH")
-    writer = tables.to_csv if to == "csv" else tables.to_json
-    writer(stored, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
-
-
-def _write(stored: Stored, to: str, path: Path) -> None:
-    from chiplog.views.export import tables
-
-    if to == "parquet":
-        tables.to_parquet(stored, path)
+        if temporary is None:
+            raise BadSetting("Parquet cannot be written to a pipe: name a file with -o PATH")
+        tables.to_parquet(stored, temporary)
         return
     writer = tables.to_csv if to == "csv" else tables.to_json
-    with path.open("wb") as out, _Progress() as progress:
+    if temporary is None:
+        writer(stored, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    with temporary.open("wb") as out, _Progress() as progress:
         writer(stored, out, progress.show)
 
 

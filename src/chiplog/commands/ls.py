@@ -9,21 +9,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chiplog.commands.shared.arguments import whole_number, words
-from chiplog.commands.shared.cache_dir import cache_dir
 from chiplog.core import display
 from chiplog.core.display import STATES
 from chiplog.core.errors import RunNotFound
+from chiplog.core.messages import clean
+from chiplog.core.paths import cache_dir
+from chiplog.core.suggestions import did_you_mean
 from chiplog.metrics.catalog import pick_loss
-from chiplog.store.runs import find, manifest
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store import manifest
+from chiplog.store.runs import find
+from chiplog.store.runs.catalog import Catalog, Entry
+from chiplog.store.runs.query import SEARCHED, Query, Value
 from chiplog.store.runs.run_values import Keys, RunValues
-from chiplog.store.runs.where import FIELDS, Value, Where
 from chiplog.views.strict_json import pretty
 from chiplog.views.table import Cell, table
 
 EXAMPLE = "chiplog ls tiny-lm --where 'lr>0.001 and state=finished' --sort eval/loss"
 COLUMNS = ("project", "id", "name", "state", "started", "ran", "step", "loss")
-TEXTS = ("project", "id", "name", "state", "started", "tag")  # on the left; numbers are on the right
+SHOWN = ("name", "state", "started", "ran", "age", "step", "tag")  # fields that are shown in words
+TEXTS = ("project", "id", "name", "state", "started", "tag", "tags")  # on the left; numbers are on the right
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -35,8 +39,10 @@ def arguments(parser: ArgumentParser) -> None:
         "--where", default="", metavar="QUERY", help="only runs like 'lr>0.001 and state=finished or tag=x'"
     )
     parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="only runs with this tag; repeatable")
-    parser.add_argument("--sort", metavar="KEY", help="by a setting, metric or column, smallest first; see --reverse")
-    parser.add_argument("--reverse", action="store_true", help="turn the order around")
+    parser.add_argument(
+        "--sort", metavar="KEY", help="by a setting, metric or column, smallest first; -KEY or --reverse: largest first"
+    )
+    parser.add_argument("--reverse", action="store_true", help="reverse the order")
     parser.add_argument(
         "--columns", type=words, metavar="KEYS", help="settings, metrics and columns to show, such as lr,eval/loss"
     )
@@ -47,7 +53,9 @@ def run(args: Namespace) -> int:
     if args.dir is not None and not args.root.is_dir():
         raise RunNotFound(f"no directory {str(args.root)!r}; use the one given to chiplog.init(dir=...)")
     everything = _everything(args)
-    keys, query = Keys(everything), Where(args.where)
+    keys, query = Keys(everything), Query(args.where)
+    if args.sort and args.sort.startswith("-"):  # as in W&B
+        args.sort, args.reverse = args.sort[1:], not args.reverse
     named = [*query.keys, *([args.sort] if args.sort else []), *(args.columns or [])]
     keys.check(named)
     runs = [one for one in everything if query(lambda key, one=one: keys.value(one, key))]  # type: ignore[misc]
@@ -64,16 +72,34 @@ def run(args: Namespace) -> int:
         added = [key for key in dict.fromkeys(named) if key not in COLUMNS]
         columns = ["id", "name", *args.columns] if args.columns else [*COLUMNS, *added]
         print(_table(runs, keys, list(dict.fromkeys(columns)), args))
+        for one in runs:
+            if one.entry.trouble:
+                print(clean(f"! {one.entry.place} cannot be read: {one.entry.trouble}"))
     elif everything:
-        print(f"none of {len(everything):,} runs matches; `chiplog ls` lists them all")
+        print(
+            f"none of {len(everything):,} runs matches; {_hint(everything, query, args.tag)}`chiplog ls` lists them all"
+        )
     else:
         print(f"no runs under {args.root}; `chiplog demo` makes one, --dir names another directory")
     return 0
 
 
+def _hint(runs: Sequence[RunValues], query: Query, tags: Sequence[str]) -> str:
+    """What a value of a query may have meant, if no run has it."""
+    for key, wanted in (*query.wanted, *(("tag", tag) for tag in tags)):
+        if key in SEARCHED:
+            fields = [run.field(key) for run in runs]
+            values = {one for value in fields for one in (value if isinstance(value, tuple) else (value,))}
+            if key == "state":
+                values.update(STATES)
+            if wanted not in values and (hint := did_you_mean(wanted, sorted(map(str, values)), 1)):
+                return f"{key}={wanted}: {hint}"
+    return ""
+
+
 def _everything(args: Namespace) -> list[RunValues]:
     """The runs of the named projects, or all, oldest first."""
-    catalog = Catalog(args.root, cache_dir(args.environ))
+    catalog = Catalog(args.root, cache_dir(args.environ), args.more_roots)
     catalog.refresh()
     catalog.save()
     runs = [RunValues(args.root / entry.place, entry) for entry in catalog.entries()]
@@ -108,7 +134,7 @@ def _sorted(runs: Sequence[RunValues], keys: Keys, key: str) -> list[RunValues]:
 
 
 def _data(run: RunValues) -> dict[str, object]:
-    entry = run.entry
+    entry, metrics = run.entry, run.metrics  # reading them may find that the run is damaged
     return {
         "project": entry.project,
         "id": entry.id,
@@ -120,43 +146,56 @@ def _data(run: RunValues) -> dict[str, object]:
         "loss": pick_loss(entry.values),
         "tags": entry.tags,
         "config": manifest.load(run.path).config,
-        "metrics": run.metrics,
+        "metrics": metrics,
         "path": str(run.path),
+        **({"reason": entry.reason} if entry.reason else {}),
+        **({"trouble": entry.trouble} if entry.trouble else {}),
     }
 
 
 def _table(runs: Sequence[RunValues], keys: Keys, columns: Sequence[str], args: Namespace) -> str:
     now = time.time_ns()
-    rows = [[_cell(one, key, keys, now) for key in columns] for one in runs]
-    shown = [[keys.value(one, key) for one in runs] for key in columns]
-    right = [
-        key
-        for key, values in zip(columns, shown, strict=True)
-        if key not in TEXTS and not any(isinstance(value, str) for value in values)
-    ]
+    cells = [_column(runs, key, keys, now) for key in columns]
+    right = [key for key in columns if key not in TEXTS and (key in SHOWN or not _has_text(runs, key, keys))]
+    rows = list(zip(*cells, strict=True))
     return table(columns, rows, width=args.screen.room, right=right, whole=("id",), colour=args.screen.colour)
 
 
-def _cell(run: RunValues, key: str, keys: Keys, now: int) -> str | Cell:
-    entry, value = run.entry, keys.value(run, key)
-    if key in FIELDS:
-        shown: dict[str, str | Cell] = {
-            "name": entry.name if entry.name != entry.id else "",
-            "state": Cell(entry.state, STATES.get(entry.state, "")),
-            "started": display.ago(entry.started, now) if entry.started else "",
-            "ran": display.duration(entry.seconds),
-            "age": display.duration(max(0, now - entry.started) / 1e9),
-            "step": "" if entry.step is None else display.count(entry.step),
-            "tag": ", ".join(entry.tags),
-        }
-        if key in shown:
-            return shown[key]
-    return _text(value)
+def _has_text(runs: Sequence[RunValues], key: str, keys: Keys) -> bool:
+    return any(isinstance(keys.value(one, key), str) for one in runs)
+
+
+def _column(runs: Sequence[RunValues], key: str, keys: Keys, now: int) -> Sequence[str | Cell]:
+    """The cells of a column, one per run: there may be thousands."""
+    entries = [one.entry for one in runs]
+    if key == "name":
+        return [one.name if one.name != one.id else "" for one in entries]
+    if key == "state":
+        return [Cell(_state(one), STATES.get(one.state, "")) for one in entries]
+    if key == "started":
+        return [display.ago(one.started, now) if one.started else "" for one in entries]
+    if key == "ran":
+        return ["" if one.reason else display.duration(one.seconds) for one in entries]
+    if key == "age":
+        return [display.duration(max(0, now - one.started) / 1e9) for one in entries]
+    if key == "step":
+        return ["" if one.step is None else display.count(one.step) for one in entries]
+    if key == "tag":
+        return [", ".join(one.tags) for one in entries]
+    return [_text(keys.value(one, key)) for one in runs]
+
+
+def _state(entry: Entry) -> str:
+    return f"not readable: {entry.reason}" if entry.reason else entry.state
 
 
 def _text(value: Value) -> str:
+    if isinstance(value, str):
+        return value
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(value)
     return display.number(value) if isinstance(value, (int, float)) else str(value)

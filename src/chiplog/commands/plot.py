@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chiplog.commands.shared.arguments import whole_number
+from chiplog.commands.shared.open_run import open_run
 from chiplog.commands.shared.series_names import match
 from chiplog.core import messages
 from chiplog.core.errors import RunNotFound, UnknownSeries
-from chiplog.core.suggestions import some
+from chiplog.core.suggestions import did_you_mean, some
 from chiplog.metrics.catalog import is_loss
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "chiplog plot latest 'train/*' --log"
 MOST = 12  # curves
+LONGEST = 10_000  # characters of a title, where nothing must fit
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -42,8 +44,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from chiplog.views.charts.text_panels import panels, stacked  # needs numpy, which the help does without
-    from chiplog.views.charts.text_plot import line_plot
+    from chiplog.views.charts import text_panels, text_plot  # need numpy, which the help does without
 
     runs, patterns = _chosen(args)
     drawn = [
@@ -56,16 +57,17 @@ def run(args: Namespace) -> int:
     if len(drawn) > MOST:
         messages.say(f"{len(drawn)} series match; the first {MOST} are drawn")
     drawn = drawn[:MOST]
-    groups = panels([curve for _, curve in drawn], [name for name, _ in drawn], log=args.log)
+    groups = text_panels.panels([curve for _, curve in drawn], [name for name, _ in drawn], log=args.log)
     screen = args.screen
 
     def draw(curves: Sequence[Curve], height: int) -> str:
-        return line_plot(
+        return text_plot.line_plot(
             curves,
             width=args.width or screen.width,
             height=height,
             log=args.log,
             title=_title(runs, curves),
+            title_width=LONGEST if screen.room is None else None,
             colour=screen.colour,
             ascii=screen.ascii,
             smooth=args.smooth,
@@ -73,7 +75,7 @@ def run(args: Namespace) -> int:
             x_label={"time": "seconds"}.get(args.x, args.x),
         )
 
-    print(stacked(groups, args.height or max(5, min(20, screen.height - 8)), draw))
+    print(text_panels.stacked(groups, args.height or max(5, min(20, screen.height - 8)), draw))
     return 0
 
 
@@ -81,16 +83,21 @@ def _chosen(args: Namespace) -> tuple[list[Stored], list[str]]:
     """The runs, and the names to draw; a first word that names no run but a series is one of the names."""
     words = [word.strip() for word in args.run.split(",") if word.strip()]
     try:
-        return [Stored(path) for path in find.select(words, args.root)], args.names
-    except RunNotFound:
+        return [open_run(path, args) for path in find.select(words, args.root)], args.names
+    except RunNotFound as unknown:
         try:
-            latest = Stored(find.find(find.LATEST, args.root))
-            match([args.run], latest.names())
-        except (RunNotFound, UnknownSeries):
-            pass
-        else:
-            return [latest], [args.run, *args.names]
-        raise
+            latest = open_run(find.find(find.LATEST, args.root), args)
+        except RunNotFound:
+            raise unknown from None
+        names = latest.names()
+        try:
+            match([args.run], names)
+        except UnknownSeries:
+            hint = did_you_mean(args.run, [*names, *(name.rpartition("/")[2] for name in names)], 1)
+            raise RunNotFound(
+                f"{unknown}; if you meant a series of the newest run, {hint}" if hint else str(unknown)
+            ) from None
+        return [latest], [args.run, *args.names]
 
 
 def _curves(stored: Stored, label: str, patterns: Sequence[str], x: str) -> list[tuple[str, Curve]]:
@@ -111,8 +118,11 @@ def _losses(stored: Stored, names: Sequence[str]) -> list[str]:
 
 
 def _title(runs: Sequence[Stored], curves: Sequence[Curve]) -> str:
-    which = ", ".join(f"{stored.project}/{stored.id}" for stored in runs)
-    return f"{which}  {curves[0][0]}" if len(curves) == 1 and len(runs) == 1 else which
+    if len(runs) > 1:  # the legend has their names
+        projects = ", ".join(dict.fromkeys(stored.project for stored in runs))
+        return f"{projects}: {len(runs)} runs"
+    which = f"{runs[0].project}/{runs[0].id}"
+    return f"{which}  {curves[0][0]}" if len(curves) == 1 else which
 
 
 def _weight(text: str) -> float:

@@ -7,11 +7,12 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from chiplog.commands.shared.arguments import add_run, one_of, whole_number
+from chiplog.commands.shared.open_run import open_run
 from chiplog.core import display
 from chiplog.core.messages import clean
-from chiplog.store.reader import Stored
 from chiplog.store.runs import find
-from chiplog.views.report.stages import DATASETS, PICTURES, STAGES
+from chiplog.views.charts.text_style import TextStyle
+from chiplog.views.report.outputs import DATASETS, PICTURES, STAGES
 
 EXAMPLE = "chiplog report latest -o outputs"
 
@@ -53,10 +54,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from chiplog.views.charts.text_plot_files import Look  # needs numpy, which the help does without
     from chiplog.views.report.write import finalize
 
-    stored = Stored(find.find(args.run, args.root))
+    stored = open_run(find.find(args.run, args.root), args)
     screen = args.screen
     ending = finalize(
         stored,
@@ -65,7 +65,7 @@ def run(args: Namespace) -> int:
         warmup=args.warmup,
         formats=args.data,
         pictures=args.pictures,
-        look=Look(width=screen.width, colour=screen.colour, ascii=screen.ascii),
+        look=TextStyle(width=screen.width, colour=screen.colour, ascii=screen.ascii),
         show=sys.stdout.write if args.show else None,
     )
     for path in ending.made:

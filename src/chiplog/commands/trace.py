@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chiplog.commands.shared.arguments import add_run, whole_number
+from chiplog.commands.shared.open_run import open_run
 from chiplog.core.display import size
 from chiplog.core.errors import ChiplogError
+from chiplog.core.files.writing import replacing
+from chiplog.core.values.convert import double
 from chiplog.store import layout
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
+from chiplog.views.trace import chrome, flame, perfetto, profilers, summary
 
 if TYPE_CHECKING:
     from chiplog.store.spans.spans import Spans
@@ -45,16 +49,14 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(find.find(args.run, args.root))
+    stored = open_run(find.find(args.run, args.root), args)
     if args.output:
         _write(stored, Path(args.output), args)
         if not args.summary and not args.against:
             return 0
-    from chiplog.views.trace import summary  # needs numpy, which the help does without
-
     spans = _spans(stored, args.rank)
     if args.against:
-        other = _spans(Stored(find.find(args.against, args.root)), args.rank)
+        other = _spans(open_run(find.find(args.against, args.root), args), args.rank)
         print(summary.against(spans, other, width=args.screen.room, colour=args.screen.colour))
         if not args.summary:
             return 0
@@ -77,8 +79,6 @@ def _has_rank(stored: Stored, rank: int | None) -> None:
 
 def _of_step(spans: Spans, step: float | None) -> tuple[float | None, Spans]:
     """The requested step or a typical one, and its spans; all spans if they have no steps."""
-    from chiplog.views.trace import summary
-
     shown = summary.typical_step(spans) if step is None else step
     at_step = spans if shown is None else spans.at(shown)
     if step is not None and not at_step:
@@ -87,30 +87,28 @@ def _of_step(spans: Spans, step: float | None) -> tuple[float | None, Spans]:
 
 
 def _summary(spans: Spans, args: Namespace) -> None:
-    from chiplog.views.trace import flame, summary
-
     screen = args.screen
     step, of_step = _of_step(spans, args.step)
     print(summary.where(spans, width=screen.room, colour=screen.colour))
     if not of_step:
         return
     of_step = of_step.alone()
-    title = f"step {step:g}" if args.step is not None else f"a typical step, {step:g}" if step is not None else "all"
+    shown = "all" if step is None else f"{double(step):g}"
+    title = shown if step is None else f"step {shown}" if args.step is not None else f"a typical step, {shown}"
     print(f"\n{title}:\n{flame.draw(of_step, width=screen.width, colour=screen.colour, ascii=screen.ascii)}")
     print(f"\ncritical path:\n{summary.path(of_step, width=screen.room, colour=screen.colour)}")
 
 
 def _write(stored: Stored, path: Path, args: Namespace) -> None:
-    from chiplog.views.trace import chrome, flame, perfetto, profilers
-
     if not path.absolute().parent.is_dir():
         raise BadTrace(f"cannot write {path.name}: {path.parent} is not a directory")
     _has_rank(stored, args.rank)
     imported = [Path(one) for one in args.add]
     if path.suffix == ".svg":
         step, chosen = _of_step(_spans(stored, args.rank), args.step)
-        title = f"{stored.project}/{stored.id}" + ("" if step is None else f", step {step:g}")
-        path.write_text(flame.svg(chosen, title=title), encoding="utf-8")
+        title = f"{stored.project}/{stored.id}" + ("" if step is None else f", step {double(step):g}")
+        with replacing(path) as temporary:
+            temporary.write_text(flame.svg(chosen, title=title), encoding="utf-8")
         print(f"{path}: {len(chosen):,} spans")
         return
     if args.step is not None and not args.summary:

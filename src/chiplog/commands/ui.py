@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import stat
+import sys
 import threading
 import webbrowser
 from argparse import ArgumentParser, Namespace
@@ -13,15 +14,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from chiplog.commands.shared.arguments import port
-from chiplog.commands.shared.cache_dir import cache_dir
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, RunNotFound
+from chiplog.core.operating_system import POSIX
+from chiplog.core.paths import cache_dir
 
 EXAMPLE = "chiplog ui runs --port 8080"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="?", metavar="DIR", help="where the runs are")
+    parser.add_argument("runs", nargs="*", metavar="DIR", help="where the runs are: ours, or another tracker's files")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)"
     )
@@ -37,6 +39,9 @@ def arguments(parser: ArgumentParser) -> None:
         help="also accept requests for this host; repeatable",
     )
     parser.add_argument("--token-file", metavar="FILE", help="read the token from a file that only you can read")
+    parser.add_argument(
+        "--compact", action="store_true", help="compact runs of yours that ended without it, such as killed ones"
+    )
     parser.add_argument("--export", metavar="FOLDER", help="write a page that opens from disk instead of serving one")
     parser.add_argument(
         "--choose", action="append", default=[], metavar="RUN", help="with --export: include only this run; repeatable"
@@ -44,18 +49,20 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    root = Path(args.runs).expanduser() if args.runs else args.root
+    root, *others = [Path(path).expanduser() for path in args.runs] or [args.root]
+    others += args.more_roots
+    for path in (root, *others):
+        if not path.is_dir() and (args.runs or args.export):
+            raise RunNotFound(f"no directory {str(path)!r}; use the one given to chiplog.init(dir=...)")
     if not root.is_dir():
-        if args.runs or args.export:
-            raise RunNotFound(f"no directory {str(root)!r}; use the one given to chiplog.init(dir=...)")
         messages.say(f"no directory {str(root)!r} yet; runs appear when they start")
     if args.export:
         from chiplog.views.web.export import export  # needs numpy, which the server loads after its first page
 
-        written = export(root, Path(args.export), args.choose)
+        written = export(root, Path(args.export), args.choose, others)
         print(f"{len(written)} runs in {Path(args.export) / 'index.html'}")
         return 0
-    from chiplog.views.web import auth, server  # needs h11, which the help does without
+    from chiplog.views.web import auth, entry_file, server  # needs h11, which the help does without
 
     token = _token(args.token_file)
     if not auth.is_loopback(args.host):
@@ -68,28 +75,44 @@ def run(args: Namespace) -> int:
     token = token or auth.new_token()
     listening = server.listen(args.host, args.port)
     address = server.address(args.host, listening.getsockname()[1], token)
+    cache = cache_dir(args.environ)
 
-    def ready() -> None:
-        print(address, flush=True)
-        if not args.no_browser:
-            _open(address, args.environ)
+    async def serve(entry: Path) -> None:
+        def ready() -> None:
+            _announce(address, entry)
+            if not args.no_browser:
+                _open(entry.as_uri(), args.environ)
 
-    async def serve() -> None:
         task = asyncio.current_task()
         assert task is not None
-        for sign in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
+        if POSIX:  # elsewhere, ^C is an exception
+            for sign in (signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
         try:
             await server.serve(
-                root, listening, token=token, cache=cache_dir(args.environ), hosts=args.allowed_host, ready=ready
+                root,
+                listening,
+                token=token,
+                cache=cache,
+                hosts=args.allowed_host,
+                others=others,
+                compact=args.environ if args.compact else None,
+                ready=ready,
             )
         except asyncio.CancelledError:
             pass
 
-    try:
-        asyncio.run(serve())
-    except KeyboardInterrupt:
-        pass
+    still_reading = False
+    with entry_file.entry_file(address, cache) as entry:
+        try:
+            asyncio.run(serve(entry))
+        except KeyboardInterrupt:
+            pass
+        except server.StillReading:
+            still_reading = True
+    if still_reading:
+        sys.stdout.flush()
+        os._exit(0)  # threads in the middle of C++ code would abort the end of the interpreter
     return 0
 
 
@@ -98,7 +121,7 @@ def _token(file: str | None) -> str | None:
     if not file:
         return None
     path = Path(file).expanduser()
-    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if POSIX and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise BadSetting(f"other users can read {path}: chmod 600 {path}")
     token = path.read_text().strip()
     if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
@@ -108,7 +131,16 @@ def _token(file: str | None) -> str | None:
     return token
 
 
+def _announce(address: str, entry: Path) -> None:
+    """Print the address; with its token only on a terminal, because anything else may be a log that others read."""
+    if sys.stdout.isatty():
+        print(address, flush=True)
+        return
+    print(address.partition("#")[0], flush=True)
+    print(messages.clean(f"to enter, open {entry}, which only you can read"), flush=True)
+
+
 def _open(address: str, environ: Mapping[str, str]) -> None:
     """Open a browser, if there is a display."""
-    if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or os.name == "nt" or os.uname().sysname == "Darwin":
+    if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or sys.platform in ("darwin", "win32"):
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from chiplog.commands.shared.cache_dir import cache_dir
 from chiplog.core.errors import BadSetting
+from chiplog.core.paths import cache_dir
 from chiplog.store.runs import find
 from chiplog.store.runs.catalog import Catalog
-from chiplog.views.tui.tabs import TABS
+from chiplog.views.tui.navigation import TABS
+from chiplog.views.tui.terminal import watch
 
 EXAMPLE = "chiplog watch latest"
 
@@ -21,22 +22,19 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from chiplog.views.charts.browser_series import use_plain_memory  # needs numpy, which the help does without
-    from chiplog.views.tui.app import App
-    from chiplog.views.tui.panels import Style
-    from chiplog.views.tui.terminal import watch
+    from chiplog.views.tui import app, panels  # need numpy, which the help does without
 
     screen = args.screen
-    use_plain_memory()
-    catalog = Catalog(args.root, cache_dir(args.environ))
+    catalog = Catalog(args.root, cache_dir(args.environ), args.more_roots)
     catalog.refresh()
-    app = App(catalog, Style(screen.colour, screen.ascii), _key(args, catalog), args.panel)
+    style = panels.Style(screen.colour, screen.ascii)
+    shown = app.App(catalog, style, _key(args, catalog), args.panel)
     if args.once:
-        print("\n".join(line.rstrip() for line in app.render(screen.width, screen.height)[:-1]).rstrip())
+        print("\n".join(line.rstrip() for line in shown.render(screen.width, screen.height)[:-1]).rstrip())
         return 0
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadSetting("`chiplog watch` needs a terminal; --once prints one frame and exits")
-    watch(app)
+    watch(shown)
     catalog.save()
     return 0
 

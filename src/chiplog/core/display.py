@@ -22,6 +22,7 @@ STATES = {
     "lost": "33",
     "interrupted": "33",
     "pruned": "33",
+    "unreadable": "33",
 }
 LEVELS = {"info": "34", "warn": "33", "error": "1;31"}
 

@@ -11,6 +11,10 @@ class BadSetting(ChiplogError, ValueError):
     """An unknown setting, or a value that it does not accept."""
 
 
+class BadStep(ChiplogError, TypeError):
+    """A step that is not a number."""
+
+
 class UnknownSink(ChiplogError, ValueError):
     """A sink name that is not registered."""
 
@@ -21,6 +25,14 @@ class MissingPackage(ChiplogError, ImportError):
 
 class Rejected(ChiplogError):
     """Raised by a sink whose service will never accept this batch; delivery retries in halves, down to one record."""
+
+
+class RejectedByService(Rejected):
+    """Raised by a sink whose service answered that it does not accept a batch.
+
+    It concerns the record only if the service accepts others; one that rejects everything is treated as an outage.
+    A sink that raises it counts in `answered` the requests that its service accepted.
+    """
 
 
 class Refused(ChiplogError):
@@ -46,6 +58,10 @@ class Unwritable(ChiplogError, OSError):
     """The run directory cannot be created or written."""
 
 
+class Unsupported(ChiplogError, OSError):
+    """This operating system lacks what writing a run needs."""
+
+
 class RunExists(ChiplogError, FileExistsError):
     """`resume="never"`, but the run exists."""
 
@@ -58,6 +74,10 @@ class UnknownSeries(ChiplogError, KeyError):
     """No series, rank or attempt of a run has this name."""
 
     __str__ = Exception.__str__
+
+
+class UnknownTable(UnknownSeries):
+    """There is no table of this name."""
 
 
 class BadQuery(ChiplogError, ValueError):

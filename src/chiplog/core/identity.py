@@ -22,6 +22,7 @@ class Identity(msgspec.Struct, frozen=True):
     config: dict[str, Plain] = {}
     cwd: str = ""  # the working directory at the start
     script: str = ""  # the script; empty in a notebook or a shell
+    attached: bool = False  # a worker that joined a run of another process
 
     @property
     def files(self) -> Path:

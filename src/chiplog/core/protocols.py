@@ -122,11 +122,25 @@ class JournalLike(Protocol):
 
     def append(self, record: Record) -> None: ...
 
+    def count_lost(self) -> None:
+        """Count a record that could not even be made, for want of memory."""
+        ...
+
     def flush(self, *, fsync: bool = False, timeout: float = 30.0) -> bool: ...
 
     def close(self, last: Record | None = None, timeout: float = 5.0) -> None: ...
 
     def forget(self) -> None: ...
+
+
+class Unkept(Protocol):
+    """Counts what a rank logs that no rank keeps."""
+
+    def note(self, record: Record) -> None: ...
+
+    def missing(self) -> tuple[int, str]:
+        """How many rows, and why."""
+        ...
 
 
 class DeviceValues(Protocol):
@@ -143,6 +157,17 @@ class DeviceValues(Protocol):
         ...
 
     def __len__(self) -> int: ...
+
+
+class RankStatistics(Protocol):
+    """Computes the statistics of a run across its ranks."""
+
+    counted: bool  # whether the next row has no step of its own, so that ranks match it by its number
+
+    @property
+    def has_group(self) -> bool:
+        """Whether the other ranks can be reached."""
+        ...
 
 
 class StepTimer(Protocol):

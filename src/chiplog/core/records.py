@@ -42,6 +42,7 @@ class Attempt(Record, frozen=True, gc=False, tag="attempt"):
     boot: str = ""
     born: int = 0  # start of the process in clock ticks since boot, which identifies a reused pid
     attached: bool = False  # a worker that joined a run of another process
+    pid_namespace: int = 0  # in which `pid` means the process
     format: int = 1
 
 

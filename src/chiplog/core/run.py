@@ -19,24 +19,25 @@ from chiplog.core import records
 from chiplog.core.background import forks
 from chiplog.core.background.thread import Task
 from chiplog.core.engine import log_call
-from chiplog.core.engine.alerts import Listener
 from chiplog.core.engine.components import Components
-from chiplog.core.engine.methods import METHODS
+from chiplog.core.engine.public_names import PUBLIC_NAMES
 from chiplog.core.engine.recorder import R
+from chiplog.core.engine.reentry_guard import ReentryGuard, is_ours
+from chiplog.core.engine.rules import AlertListener
 from chiplog.core.engine.shutdown import NO_SINKS, Delivery, SinkDelivery, ending
 from chiplog.core.engine.step_loop import OneStep, Steps
 from chiplog.core.identity import Identity
-from chiplog.core.protocols import Finding, Rule, Sink, StepMeter
+from chiplog.core.protocols import Finding, RankStatistics, Rule, Sink, StepMeter
 from chiplog.core.records import Number, Plain, Record, Row, Step
 from chiplog.core.tracing.idle_span import Idle
 from chiplog.core.tracing.span import Span
 from chiplog.core.tracing.stopwatch import StopWatch
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS
-from chiplog.core.values.line_pieces import WIDEST, batches
 from chiplog.core.values.observed_dict import ObservedDict, Summary
-from chiplog.core.values.observed_list import ObservedList
+from chiplog.core.values.observed_list import ObservedList, as_words
 from chiplog.core.values.redact import redact_text
+from chiplog.core.values.row_splitting import WIDEST, batches
 
 T = TypeVar("T")
 
@@ -48,18 +49,18 @@ _COPY = "this is a copy of the run in another process"
 class Run:
     """One training run, as seen by the process that writes it. Created by `chiplog.init`."""
 
-    def __init__(self, parts: Components, config: Mapping[str, object]) -> None:
-        self.parts = parts  # for the other layers, as are the next four
-        self.identity = parts.identity
+    def __init__(self, engine: Components, config: Mapping[str, object]) -> None:
+        self.engine = engine  # for the other layers, as are the next two
         self.post: SinkDelivery | None = None
-        self.across: Any = None  # computes statistics across ranks
-        self.tasks = parts.tasks
-        self._config = ObservedDict(config, partial(parts.changes.write, "config"))
-        self._tags = ObservedList(parts.identity.tags, self._tags_changed)
-        self._recorder, self._tracer, self._count = parts.recorder, parts.tracer, parts.count  # for the hot path
-        self._rows, self._rules, self._splitter = parts.rows, parts.rules, parts.splitter
-        self._journal, self._background, self._shutdown = parts.journal, parts.background, parts.shutdown
-        self._steps = Steps(self, parts.meters, parts.recorder, parts.count, parts.splitter.preview)
+        self.identity = engine.identity
+        self.across: RankStatistics | None = None  # for front ends too
+        self.tracer = engine.tracer  # for front ends that have spans of their own
+        self._config = ObservedDict(config, partial(engine.changes.write, "config"))
+        self._tags = ObservedList(engine.identity.tags, self._tags_changed)
+        self._recorder, self._count, self._tasks = engine.recorder, engine.count, engine.tasks  # for the hot path
+        self._rows, self._rules, self._splitter = engine.rows, engine.rules, engine.splitter
+        self._background, self._shutdown = engine.background, engine.shutdown
+        self._steps = Steps(self, engine.meters, engine.recorder, engine.count, engine.splitter.preview)
         forks.watch(self)
 
     # -- writing -------------------------------------------------------------------------------------------------------
@@ -80,9 +81,9 @@ class Run:
                     return {}
             if type(step) is int and self._count.explicit:
                 counted = False
-                self._tracer.step = step
+                self.tracer.step = step
             else:
-                step, counted = self._count.take(step)
+                step, counted = self._count.resolve(step)
             if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
                 row = metrics.copy()
                 if self._rows.plain and len(row) <= WIDEST:
@@ -114,7 +115,7 @@ class Run:
     def event(self, name: str, /, step: Number | None = None, **data: object) -> None:
         """Record a named fact; its numbers are series too: `run.event("gpu", id=0, power=350_000)` is `gpu/0/power`."""
         with self._recorder.guard("event"):
-            self.parts.events.write(name, data, self._count.join(step))
+            self.engine.events.write(name, data, self._count.join(step))
 
     def table(self, name: str, rows: object, step: Number | None = None) -> None:
         """Append rows (mappings, or a data frame) to a named table."""
@@ -128,21 +129,21 @@ class Run:
     ) -> None:
         """Record something that needs attention, and call the functions registered with `on_alert`."""
         with self._recorder.guard("alert"):
-            self.parts.alerts.write_by_hand(Finding(str(title), level, str(text), evidence), self._count.join(step))
+            self.engine.alerts.write_by_hand(Finding(str(title), level, str(text), evidence), self._count.join(step))
 
-    def on_alert(self, call: Listener) -> Listener:
+    def on_alert(self, call: AlertListener) -> AlertListener:
         """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""
-        self.parts.alerts.listeners.append(call)
+        self.engine.alerts.listeners.append(call if is_ours(call) else ReentryGuard(call, "a function of on_alert"))
         return call
 
     def on_record(self, call: Callable[[Record], object]) -> None:
         """Call a function with every record from now on, after it was written, on the thread that wrote it."""
-        self._recorder.listen(call)
+        self._recorder.listen(call if is_ours(call) else ReentryGuard(call, "a function of on_record"))
 
     def artifact(self, path: str | Path, name: str | None = None, media: str = "application/octet-stream") -> None:
         """Keep a copy of a file or folder with the run; it is copied in the background."""
         with self._recorder.guard("artifact"):
-            self.parts.files.copy(Path(path), name, media, self._count.join(None))
+            self.engine.files.copy(Path(path), name, media, self._count.join(None))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -151,7 +152,7 @@ class Run:
 
         With `devices` it is also on their timelines, until the work passed to its `async_end` is done.
         """
-        tracer = self._tracer
+        tracer = self.tracer
         if tracer.on:
             return Span(tracer, name, tags if tags is None or type(tags) is not dict else tags.copy(), devices)
         if tags is None and devices is None and not tracer.every:
@@ -171,13 +172,12 @@ class Run:
 
         A device runs one thing at a time, and work that had to wait is on the timeline of its queue; spans of the names
         in `concurrent` (or "all") may overlap there. Work that takes longer than `deadline` seconds is abandoned and
-        marked. With `metrics` the spans of each step are added up and logged as `perf/…` once two later steps have
-        started.
+        marked. With `metrics`, the spans of a step are added up and logged as `perf/…` after two more steps.
         """
         with self._recorder.guard("trace"):
             if metrics is not None:
-                self.tasks.time_steps(metrics)
-            self.parts.trace(bool(enabled), every, concurrent, deadline)
+                self._tasks.time_steps(metrics)
+            self.engine.trace(bool(enabled), every, concurrent, deadline)
 
     def stopwatch(self, name: str, metric: str | None = None, *, tags: Mapping[str, object] | None = None) -> StopWatch:
         """Time some work as a value and as a span, and log its seconds if a metric is named."""
@@ -235,10 +235,6 @@ class Run:
         """Start a step, by default the next: rows logged without a step join it. `counted` if no user chose it."""
         return self._count.begin(step, counted=counted)
 
-    def log_step(self, row: Mapping[str, object], step: int) -> Row:
-        """Record a row of a step that was started before."""
-        return self.log(row, None if self._count.joins(step) else step)
-
     @property
     def next_step(self) -> int:
         """The step after the newest."""
@@ -258,7 +254,7 @@ class Run:
     @name.setter
     def name(self, name: str) -> None:
         self.identity = msgspec.structs.replace(self.identity, name=redact_text(convert.name(name)))
-        self.parts.changes.write("name", {"name": self.name})
+        self.engine.changes.write("name", {"name": self.name})
 
     @property
     def tags(self) -> ObservedList:
@@ -267,7 +263,8 @@ class Run:
 
     @tags.setter
     def tags(self, tags: Iterable[str] | str | None) -> None:
-        self._tags[:] = (tags,) if isinstance(tags, str) else tags or ()
+        with self._recorder.guard("tags"):
+            self._tags[:] = as_words(tags)
 
     @property
     def config(self) -> ObservedDict:
@@ -277,7 +274,8 @@ class Run:
     @config.setter
     def config(self, values: object) -> None:
         if values is not self._config:  # `run.config |= ...` assigns it to itself
-            self._config.update(values)
+            with self._recorder.guard("config"):
+                self._config.update(values)
 
     @property
     def project(self) -> str:
@@ -300,19 +298,24 @@ class Run:
     @property
     def summary(self) -> Summary:
         """The last value of every series, and the values you set; read from the journal on first access."""
-        return self.parts.read_back.summary()
+        return self.engine.read_back.summary()
 
     @summary.setter
     def summary(self, values: Mapping[str, Plain]) -> None:
-        self.summary.update(values)
+        with self._recorder.guard("summary"):
+            self.summary.update(values)
 
     def spans(self) -> Any:
         """The spans recorded so far."""
-        return self.parts.read_back.spans()
+        return self.engine.read_back.spans()
+
+    def write_spans(self) -> None:
+        """Write the spans that have finished; for front ends that read them back."""
+        self._tasks.write_spans()
 
     def health(self) -> dict[str, Plain]:
         """The state of recording: what waits, what was lost and why, and the state of every sink."""
-        return self.parts.health(self.post or NO_SINKS)
+        return self.engine.health(self.post or NO_SINKS)
 
     def resume_token(self) -> str:
         """The token to save in a checkpoint, with which `init(resume=token)` continues this run."""
@@ -326,7 +329,7 @@ class Run:
 
     def flush(self, fsync: bool = False) -> bool:
         """True if everything logged so far has left this process, or with `fsync` is on the disk."""
-        return self.tasks.flush(fsync=fsync)
+        return self._tasks.flush(fsync=fsync)
 
     def settle(self, timeout: float = 5.0, *sinks: str) -> bool:
         """Wait until the sinks in this process, or the named ones, have everything logged so far; true if they do."""
@@ -335,11 +338,11 @@ class Run:
     def finish(self, timeout: float = 30, state: str = "finished", reason: str = "") -> Delivery:
         """End the run within `timeout` seconds: write what is left, close the sinks, and report what they lack.
 
-        The state may be a word of yours, such as "pruned" for a trial that was stopped early.
+        The state may be your own, such as "pruned" for a trial that was stopped early.
         """
         global current, previous
         try:
-            return self._shutdown.finish(timeout, state, reason, lambda: self.post)
+            return self._shutdown.finish(timeout, str(state), str(reason), lambda: self.post)
         finally:
             if current is self:
                 current, previous = None, self
@@ -350,9 +353,6 @@ class Run:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         state, reason = ending(error)
         self.finish(state=state, reason=reason)
-
-    def at_exit(self, error: BaseException | None) -> None:
-        self.__exit__(None, error, None)
 
     def keep(self, task: Task) -> None:
         """Run a task periodically in the background until the run ends."""
@@ -368,13 +368,13 @@ class Run:
         self._shutdown.after.append(call)
 
     def __dir__(self) -> list[str]:
-        return list(METHODS)
+        return list(PUBLIC_NAMES)
 
     def __reduce__(self) -> tuple[Callable[[Identity], Run], tuple[Identity]]:
         return inert, (self.identity,)
 
     def __repr__(self) -> str:
-        return self.parts.describe()
+        return self.engine.describe()
 
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
         """Append a record of a kind that has no method of its own, and return it."""
@@ -382,14 +382,14 @@ class Run:
 
     def _tags_changed(self, tags: Iterable[str]) -> None:
         self.identity = msgspec.structs.replace(self.identity, tags=tuple(map(redact_text, tags)))
-        self.parts.changes.write("tags", {"tags": list(self.identity.tags)})
+        self.engine.changes.write("tags", {"tags": list(self.identity.tags)})
 
     def take_over(self, attempt: int, rules: Sequence[Rule]) -> None:
         """Keep the held records and all later ones, as this attempt, and apply these rules."""
-        self.identity = self.parts.take_over(attempt, rules)
+        self.identity = self.engine.take_over(attempt, rules)
 
     def forked(self) -> None:
-        self.parts.forked()
+        self.engine.forked()
 
 
 def inert(identity: Identity, config: Mapping[str, object] | None = None, reason: str = _COPY) -> Run:

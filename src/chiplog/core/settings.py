@@ -14,7 +14,9 @@ from typing import Literal
 import msgspec
 
 from chiplog.core.errors import BadSetting
+from chiplog.core.files.folders import run_of
 from chiplog.core.records import Plain
+from chiplog.core.suggestions import did_you_mean
 
 _NAMED = ("sinks", "probes")  # names, each with options
 
@@ -39,13 +41,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     durability: Literal["process", "relaxed", "disk"] | None = None  # by default, chosen by file system
     relay: Literal["auto", "thread"] = "auto"  # where the sinks for services run
     on_signal: Literal["flush"] | None = None  # "flush": SIGTERM flushes first, then does what it did before
+    permissions: Literal["private", "group", "umask"] = "private"  # who may read the run
     strict: bool = False  # errors in `log` raise instead of being reported
     mode: Literal["enabled", "online", "offline", "disabled"] = "enabled"  # "offline": services wait for `chiplog sync`
     smooth: float | None = None  # 0..1: adds smoothed/… for the losses
     # True: NaN, infinities and spikes of losses and gradient norms; "all": trend, pace, stalls, router, throttling too
     alerts: bool | Literal["all"] = True
     capture: bool = False  # record what the process prints, too
-    compact: bool = True  # `finish` starts compaction of the journal in another process
+    compact: bool = True  # another process compacts segments when they close, and when the run ends
     config: dict[str, Plain] = {}
 
 
@@ -69,8 +72,6 @@ def load(arguments: Mapping[str, object], environ: Mapping[str, str], cwd: Path)
 def _convert(where: str, key: str, value: object) -> Plain:
     types = {field.name: field for field in msgspec.structs.fields(Settings)}
     if key not in types:
-        from chiplog.core.suggestions import did_you_mean  # difflib, which no correct setting needs
-
         hint = did_you_mean(key, types, 1)
         raise BadSetting(f"unknown setting {key!r} = {value!r} in {where}; {hint}the settings are: {', '.join(types)}")
     if key in ("tags", *_NAMED) and isinstance(value, str):
@@ -126,6 +127,8 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _files(cwd: Path) -> list[tuple[str, Mapping[str, Plain]]]:
     for folder in (cwd, *cwd.parents):
+        if run_of(folder / "chiplog.toml") is not None:  # a run may come from somebody else
+            continue
         for filename in ("chiplog.toml", "pyproject.toml"):
             path = folder / filename
             try:

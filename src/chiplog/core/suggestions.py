@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 
 def did_you_mean(name: str, names: Iterable[str], most: int = 3) -> str:
     """`did you mean 'train/loss'? ` with a space behind it; empty if no name is similar."""
+    import difflib  # which no correct name needs
+
     choices = list(dict.fromkeys(names))
     lower = {choice.lower(): choice for choice in reversed(choices)}
     near = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, most)]

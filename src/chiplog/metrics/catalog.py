@@ -5,10 +5,12 @@ The tables are data, for all parts of chiplog. A name in none of them is an ordi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 CACHED = 10_000  # names
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")  # between the words of `trainLoss`
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 
@@ -17,10 +19,18 @@ UNITS = (
     ("tokens_per_sec", "tokens/s"), ("samples_per_sec", "samples/s"), ("_per_sec", "1/s"), ("_sec", "s"), ("_ms", "ms"),
     ("_us", "µs"), ("_bytes", "B"), ("_mib", "MiB"), ("_gib", "GiB"), ("tflops", "TFLOP/s"), ("/power", "mW"),
     ("/power_limit", "mW"), ("/utilization", "%"), ("gpu_util", "%"), ("mem_util", "%"),
-    ("temperature", "°C"), ("/temp", "°C"), ("pcie_rx", "B/s"), ("pcie_tx", "B/s"), ("dram_free", "B"),
-    ("tokens", "tokens"), ("mem_alloc", "GiB"), ("mem_reserved", "GiB"), ("mem_peak_alloc", "GiB"),
-    ("mem_peak_reserved", "GiB"), ("/clock", "MHz"), ("_mhz", "MHz"), ("_percent", "%"), ("_pct", "%"),
+    ("temperature", "°C"), ("/temp", "°C"), ("pcie_rx", "B/s"), ("pcie_tx", "B/s"), ("nvlink_rx", "B/s"),
+    ("nvlink_tx", "B/s"), ("dram_free", "B"), ("dram_total", "B"), ("/energy", "mJ"), ("/fan", "%"),
+    ("temp_slowdown", "°C"), ("tokens", "tokens"), ("mem_alloc", "GiB"), ("mem_reserved", "GiB"),
+    ("mem_peak_alloc", "GiB"), ("mem_peak_reserved", "GiB"), ("/clock", "MHz"), ("/max_clock", "MHz"), ("_mhz", "MHz"),
+    ("_percent", "%"), ("_pct", "%"),
 )  # fmt: skip
+
+# Units that people do not read in: the one they do, and how many of the first make one of it.
+READABLE = {"mW": ("W", 1000.0), "mJ": ("J", 1000.0)}
+
+# Names of what probes measure, as opposed to the training.
+_SYSTEM = ("gpu/", "cpu/", "system/", "memory/", "disk/", "net/", "host/", "node/")
 
 # By the last part of a name, or by the last word of that part: `accuracy`, `eval/accuracy`, `top1_accuracy`.
 LOWER_IS_BETTER = ("loss", "perplexity", "ppl", "error", "wer", "bits_per_byte", "bpb")
@@ -32,8 +42,9 @@ COUNTERS = frozenset((
 ))  # fmt: skip
 # Settings are the same on every rank, or meaningless as a mean, but may have a curve.
 SETTINGS = frozenset((
-    "steps", "epochs", "index", "seed", "rank", "world_size", "lr", "learning_rate", "weight_decay", "momentum",
-    "warmup",
+    "steps", "epochs", "index", "seed", "rank", "world_size", "lr", "learning_rate", "weight_decay", "wd", "momentum",
+    "beta1", "beta2", "eps", "epsilon", "clip_grad", "grad_clip", "clip_norm", "max_grad_norm", "warmup",
+    "warmup_steps", "warmup_iters",
 ))  # fmt: skip
 
 STATISTICS = ("mean", "max", "min", "std")  # across ranks, of every metric: `train/loss/mean`
@@ -45,7 +56,23 @@ _LOSS_GROUPS = frozenset(("loss", "losses"))  # `Loss/train`, `losses/ce`, `loss
 # Words that may follow it: `train_loss_step` (Lightning), `loss_eval`.
 _AFTER_LOSS = frozenset(("step", "epoch", "train", "training", "val", "valid", "validation", "dev", "eval", "test"))
 # The last words of names in the group of the losses that are not losses: `losses/clipfrac` (CleanRL).
-_BESIDE_LOSSES = frozenset(("scale", "weight", "coef", "ratio", "clipfrac", "frac", "fraction", "variance", "norm"))
+_BESIDE_LOSSES = frozenset(
+    (
+        "scale",
+        "weight",
+        "coef",
+        "ratio",
+        "clipfrac",
+        "frac",
+        "fraction",
+        "variance",
+        "norm",
+        "scaler",
+        "mask",
+        "count",
+        "std",
+    )
+)
 _NOT_LOSSES = frozenset(("entropy", "policy_entropy", "approx_kl", "old_approx_kl"))
 # The losses of a policy swing around zero by design, and need not fall.
 _OF_POLICY = frozenset(("policy", "pg", "surrogate", "ent", "alpha"))
@@ -80,6 +107,16 @@ def unit(name: str) -> str:
     return next((sign for ending, sign in UNITS if name.endswith(ending)), "")
 
 
+def readable_unit(name: str) -> tuple[str, float]:
+    """The unit in which people read a metric, and what to divide its values by: watts for milliwatts."""
+    return READABLE.get(sign := unit(name), (sign, 1.0))
+
+
+def is_system(name: str) -> bool:
+    """Whether a metric is of the machine and not of the training: `gpu/0/power`, `host/cpu_percent`."""
+    return name.startswith(_SYSTEM)
+
+
 def direction(name: str) -> str:
     """`lower` or `higher`, whichever is better; empty if unknown."""
     lower, higher = is_loss(name) or _ends_in(name, LOWER_IS_BETTER), _ends_in(name, HIGHER_IS_BETTER)
@@ -88,16 +125,20 @@ def direction(name: str) -> str:
 
 @lru_cache(CACHED)
 def is_loss(name: str) -> bool:
-    """Whether a metric is a loss: `train/loss`, `val_loss`, `Loss/train`, `losses/ce`; not `loss_scale` or `gloss`."""
+    """Whether a metric is a loss: `train/loss`, `val_loss`, `Loss/train`, `losses/ce`, `loss_cls`, `trainLoss`.
+
+    What only sounds like one is not: `loss_scale`, `gloss`.
+    """
     if is_statistic(name):
         return False
-    *groups, leaf = name.lower().split("/")
+    *groups, leaf = _CAMEL.sub("_", name).lower().split("/")
     if groups and leaf.startswith("dataloader_idx_"):  # Lightning, with several loaders
         leaf = groups.pop()
-    words = _words(leaf)
+    words = _words(leaf.partition("_vs_")[0])  # `evaluation_loss_vs_iterations`
     if len(words) > 1 and words[-1] in _AFTER_LOSS:
         words.pop()
-    return words[-1] == "loss" or (not _LOSS_GROUPS.isdisjoint(groups) and not _is_beside_losses(leaf))
+    among = not _LOSS_GROUPS.isdisjoint(groups) or words[0] == "loss"  # `losses/ce`, `loss_cls` (detectors)
+    return words[-1] == "loss" or (among and not _is_beside_losses(leaf))
 
 
 def should_fall(name: str) -> bool:

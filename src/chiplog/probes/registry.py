@@ -6,12 +6,19 @@ import inspect
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 from chiplog.core.errors import BadSetting, MissingPackage
 from chiplog.core.protocols import Probe
 
 # Each is a module here with a function `open_probe(environ, **options)`, and the module it needs.
 PROBES = {"nvidia": "pynvml", "amd": "amdsmi", "cpu": "psutil"}
+_DEVICES = {"nvidia": "/dev/nvidiactl", "amd": "/dev/kfd", "cpu": "/"}  # where each device is, if there is one
+
+
+def present() -> list[str]:
+    """The probes whose package is installed and whose device this machine has."""
+    return [name for name, module in PROBES.items() if Path(_DEVICES[name]).exists() and find_spec(module) is not None]
 
 
 def open_named(name: str, options: Mapping[str, object], environ: Mapping[str, str]) -> Probe:

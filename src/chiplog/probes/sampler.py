@@ -27,7 +27,10 @@ class Sampler:
         self._thread = threading.Thread(target=self._work, name=f"chiplog-{probe.name}", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            messages.say(f"probe {self._probe.name!r} takes no samples: {error}")
 
     def stop(self) -> None:
         self._stop.set()

@@ -27,8 +27,9 @@ from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Event, File, HistogramRecord, Number, Plain, TextRecord
 from chiplog.core.values import convert
 from chiplog.core.values.convert import double
+from chiplog.sinks.shared import run_file
 from chiplog.sinks.shared.clean_values import INT64, edges, plain, utf8, whole_step
-from chiplog.sinks.shared.service_metrics import outward, texts
+from chiplog.sinks.shared.service_metrics import service_points, texts
 
 OURS = "chiplog"  # the parameter that marks our runs
 BINS = 512  # of a distribution, Aim's limit
@@ -85,7 +86,10 @@ class Aim:
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         self.close()
-        self._hash, self._config = state.get("hash", ""), dict(state.get("config", {}))
+        hashed = str(state.get("hash", ""))
+        if not hashed.isalnum() and hashed:  # it becomes part of a path
+            raise ValueError(f"{hashed!r} is not a hash of Aim")
+        self._hash, self._config = hashed, dict(state.get("config", {}))
 
     def _track(self, run: Run, record: AnyRecord) -> None:
         """Like `run.track`, but with the time of the record."""
@@ -96,7 +100,7 @@ class Aim:
             elif isinstance(record, (TextRecord, HistogramRecord, File)):
                 if (shown := medium(record, self._identity.dir)) is not None:
                     run._tracker._track(shown, at, utf8(record.name), whole_step(record.step))
-            elif row := numbers(outward(record)):
+            elif row := numbers(service_points(record)):
                 step = whole_step(getattr(record, "step", None))
                 run._tracker._track(row, at, step=step)
                 for name, text in texts(record).items():
@@ -153,12 +157,12 @@ def medium(record: TextRecord | HistogramRecord | File, run: Path) -> AimText | 
         return AimText(utf8(record.text))
     if isinstance(record, HistogramRecord):
         return distribution(record) if record.counts else None
-    path = run / record.path
-    if not record.media.startswith("image/") or not path.is_file():
+    path = run_file.path_of(run, record) if record.media.startswith("image/") else None
+    if path is None:
         return None
     try:
         return Image(str(path), caption=utf8(record.caption))
-    except OSError as error:  # Pillow's, for a format that it does not know, such as SVG
+    except Exception as error:  # Pillow's, for a format that it does not know, such as SVG, or too many pixels
         raise Rejected(f"Aim cannot read the image {record.path}: {error}") from error
 
 

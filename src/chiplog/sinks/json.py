@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from chiplog.core import messages
 from chiplog.core.errors import RestartDelivery
+from chiplog.core.files import reading, writing
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Plain
 from chiplog.sinks.jsonl import line
@@ -124,12 +125,15 @@ class Json:
         if length and self._ends_well(length):
             self._file.size, self._empty = length - len(END), False
             return
-        content = self.path.read_bytes() if length else b""
+        content = b""
+        if length:
+            with reading.open_path(self.path) as file:
+                content = file.read()
         end, count, whole = _values(content)
         if not whole:
             aside = numbered(self.path, "{name}.damaged-{number}")
-            aside.touch(mode=stat.S_IMODE(self.path.stat().st_mode))
-            aside.write_bytes(content)
+            with writing.replacing(aside, stat.S_IMODE(reading.path_status(self.path).st_mode)) as temporary:
+                temporary.write_bytes(content)
             messages.say(
                 f"{self.path} is damaged from byte {end:,} on; its {count:,} whole records are kept, "
                 f"and the damaged file is {aside.name}"
@@ -147,7 +151,7 @@ class Json:
             keep_aside(self.path)
 
     def _read_head(self, size: int) -> str:
-        with self.path.open("rb") as file:
+        with reading.open_path(self.path) as file:
             return file.read(size).decode("latin-1")
 
     def _start_empty(self) -> None:
@@ -157,7 +161,7 @@ class Json:
 
     def _ends_well(self, length: int) -> bool:
         """Whether the file starts and ends as ours do; a torn write has lost its end."""
-        with self.path.open("rb") as file:
+        with reading.open_path(self.path) as file:
             if file.read(2) != OPEN + b"\n":
                 return False
             file.seek(max(0, length - len(END) - 1))

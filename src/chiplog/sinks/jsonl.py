@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from chiplog.core import messages, records
+from chiplog.core.files import reading
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Plain, Unknown
 from chiplog.core.values import convert
@@ -61,7 +62,7 @@ class Jsonl:
 
     def _mend(self, end: int) -> None:
         """End the last line, which has no newline, if it is whole; drop it if it is torn."""
-        with self.path.open("rb") as file:
+        with reading.open_path(self.path) as file:
             file.seek(end)
             last = file.read()
         try:
@@ -84,7 +85,7 @@ def line(record: AnyRecord) -> bytes:
 
 def _end_of_lines(path: Path, length: int) -> int:
     """The offset after the last newline."""
-    with path.open("rb") as file:
+    with reading.open_path(path) as file:
         start = length
         while start > 0:
             start = max(0, start - CHUNK)

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
+from http.client import HTTPResponse
 from urllib.parse import unquote, urlsplit
 
 from google.protobuf.message import DecodeError, Message
@@ -29,17 +30,20 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from chiplog.core import messages
-from chiplog.core.errors import BadSetting, Rejected
+from chiplog.core.errors import BadSetting, RejectedByService
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Attempt, Plain, SpansRecord, Step
 from chiplog.core.values.convert import double
+from chiplog.core.values.redact import HIDDEN, redact_text
+from chiplog.core.values.text import cut
 from chiplog.sinks.shared.clean_values import utf8
-from chiplog.sinks.shared.service_metrics import outward
+from chiplog.sinks.shared.service_metrics import service_points
 from chiplog.version import VERSION
 
 DEFAULT = "http://localhost:4318"  # OTLP/HTTP, by its specification
 TIMEOUT = 10.0  # s for one request, by its specification
 NEVER = (400, 413, 422)  # the content is wrong; any other error may pass
+LONGEST_ANSWER = 1 << 20  # bytes; an acknowledgement has a few
 LONGEST_WAIT = 300.0  # s that an endpoint may make us wait
 SCOPE = InstrumentationScope(name="chiplog", version=VERSION)
 
@@ -67,6 +71,8 @@ class Otel:
         self._run, self._resource = run, resource
         self._metrics, self._traces = metrics, traces
         self._attempt = 1
+        self.answered = 0  # requests that were accepted
+        self.rejected_parts = 0  # points and spans of accepted requests that were not
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         if gauges := list(_gauges(batch)):
@@ -74,7 +80,7 @@ class Otel:
             resource = ResourceMetrics(resource=self._resource, scope_metrics=[scope])
             accepted = ExportMetricsServiceResponse()
             self._metrics.post(ExportMetricsServiceRequest(resource_metrics=[resource]), accepted)
-            _report_rejected(accepted.partial_success.rejected_data_points, accepted.partial_success.error_message)
+            self._count(accepted.partial_success.rejected_data_points, accepted.partial_success.error_message)
         spans: list[Span] = []
         attempt = self._attempt
         for record in batch:
@@ -84,17 +90,25 @@ class Otel:
             scoped = ResourceSpans(resource=self._resource, scope_spans=[ScopeSpans(scope=SCOPE, spans=spans)])
             traced = ExportTraceServiceResponse()
             self._traces.post(ExportTraceServiceRequest(resource_spans=[scoped]), traced)
-            _report_rejected(traced.partial_success.rejected_spans, traced.partial_success.error_message)
+            self._count(traced.partial_success.rejected_spans, traced.partial_success.error_message)
         self._attempt = attempt
 
     def close(self) -> None:
         pass
 
     def state(self) -> dict[str, Plain]:
-        return {"attempt": self._attempt}
+        return {"attempt": self._attempt, **({"rejected": self.rejected_parts} if self.rejected_parts else {})}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        self._attempt = state.get("attempt", 1)
+        self._attempt, self.rejected_parts = state.get("attempt", 1), state.get("rejected", 0)
+
+    def _count(self, rejected: int, why: str) -> None:
+        """Note an accepted request. OTLP does not let us send again what was rejected in it."""
+        self.answered += 1
+        if rejected > 0:
+            self.rejected_parts += rejected
+            words = f"the OTLP endpoint accepted a batch, but rejected {rejected:,} of its points or spans: {why[:200]}"
+            messages.once("otel", redact_text(words))
 
 
 class Endpoint:
@@ -102,6 +116,7 @@ class Endpoint:
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._url, self._headers = url, headers
+        self._secrets = [value for value in headers.values() if len(value) > 3]
         self._opener = urllib.request.build_opener(_Straight())
         self._closed_until = 0.0
 
@@ -116,17 +131,36 @@ class Endpoint:
         )
         try:
             with self._opener.open(request, timeout=TIMEOUT) as response:
-                body = response.read()
+                body = bounded(response, LONGEST_ANSWER, TIMEOUT)
         except urllib.error.HTTPError as error:
             with error:
+                words = self._clean(f"the endpoint answered {error.code} {error.reason}")
                 if error.code in NEVER:
-                    raise Rejected(f"the endpoint answered {error.code} {error.reason}") from None
+                    raise RejectedByService(words) from None
                 self._closed_until = time.monotonic() + seconds(error.headers.get("Retry-After"), time.time())
-                raise ConnectionError(f"the endpoint answered {error.code} {error.reason}") from None
+                raise ConnectionError(words) from None
         try:
             answer.ParseFromString(body)
         except DecodeError:
             raise ConnectionError("the response of the endpoint is not OTLP") from None
+
+    def _clean(self, text: str) -> str:
+        """What an endpoint says, without the secrets that it got from us."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return redact_text(cut(text, 500))
+
+
+def bounded(response: HTTPResponse, longest: int, patience: float) -> bytes:
+    """The body of a response: as many bytes and as much time as it may take, or an error."""
+    until, body = time.monotonic() + patience, b""
+    while data := response.read1(64 << 10):
+        body += data
+        if len(body) > longest:
+            raise ConnectionError(f"the answer of the endpoint is longer than {longest:,} bytes")
+        if time.monotonic() > until:
+            raise ConnectionError(f"the endpoint took more than {patience:g} s to answer")
+    return body
 
 
 class _Straight(urllib.request.HTTPRedirectHandler):
@@ -161,7 +195,7 @@ def _gauges(batch: Iterable[AnyRecord]) -> Iterator[Metric]:
     """A gauge per series, and one for the step, which as an attribute would make every point a series of its own."""
     points: dict[str, list[NumberDataPoint]] = {}
     for record in batch:
-        numbers = outward(record)
+        numbers = service_points(record)
         if isinstance(record, Step):
             numbers["chiplog.step"] = record.step
         for name, value in numbers.items():
@@ -226,10 +260,3 @@ def _headers(signal: str, environ: Mapping[str, str]) -> dict[str, str]:
     return {
         unquote(name.strip()): unquote(content.strip()) for name, equals, content in pairs if name.strip() and equals
     }
-
-
-def _report_rejected(rejected: int, why: str) -> None:
-    if rejected:
-        messages.once(
-            "otel", f"the OTLP endpoint accepted a batch, but rejected {rejected:,} of its points or spans: {why[:200]}"
-        )

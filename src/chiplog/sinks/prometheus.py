@@ -20,7 +20,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Finish, Plain, Record, Step
 from chiplog.core.values.convert import double
 from chiplog.sinks.shared.clean_values import utf8
-from chiplog.sinks.shared.service_metrics import outward
+from chiplog.sinks.shared.service_metrics import service_points
 from chiplog.store.runs.state import state_of
 
 LABELS = ("project", "run", "run_name")
@@ -59,7 +59,7 @@ class Latest:
             if batch:
                 self.seen.clear()
             for record in batch:
-                self.values |= {utf8(name): double(value) for name, value in outward(record).items()}
+                self.values |= {utf8(name): double(value) for name, value in service_points(record).items()}
                 if isinstance(record, Step):
                     self.step = double(record.step)
                 if isinstance(record, Record):

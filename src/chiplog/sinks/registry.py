@@ -1,13 +1,14 @@
 """The sinks by name: built-in ones, those of other packages, and objects.
 
 A local sink is cheap and runs on a thread of the training process. A service talks to a server, or through a package of
-its own, so it runs in the relay process (`delivery/relay.py`), and the training process does not even import it.
+its own, so it runs in the relay process (`sinks/delivery/relay.py`), and the training process does not even import it.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -32,18 +33,20 @@ class Service(NamedTuple):
     """What is known about a service without importing it."""
 
     package: str = ""  # that it needs
+    no_wheel_from: tuple[int, ...] = ()  # the first Python for which its package has no wheel
     login: str = ""  # a module of ours whose `check(environ, options)` raises `Refused` before the service is imported
     paths: tuple[str, ...] = ()  # its variables that name a path, which the relay needs as an absolute one
     quiet: Mapping[str, str] = {}  # variables that keep its package from reporting to its makers
+    inside: bool = False  # it writes no files, or only in the run directory; others write where the user says
 
 
 # Each is a module here, or a folder with a module `sink`, with a function `open_sink(identity, environ, **options)`.
 LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory", "perfetto")
 SERVICES: dict[str, Service] = {
-    "aim": Service("aim"),
+    "aim": Service("aim", no_wheel_from=(3, 13)),
     "mlflow": Service("mlflow", quiet={"MLFLOW_DISABLE_TELEMETRY": "true"}),
-    "otel": Service("opentelemetry.proto"),
-    "prometheus": Service("prometheus_client"),
+    "otel": Service("opentelemetry.proto", inside=True),
+    "prometheus": Service("prometheus_client", inside=True),
     "trackio": Service("trackio"),
     "wandb": Service(
         "wandb",
@@ -59,6 +62,7 @@ SERVICES: dict[str, Service] = {
             "NETRC",
         ),
         quiet={"WANDB_ERROR_REPORTING": "false"},
+        inside=True,
     ),
 }
 QUIET = {variable: value for service in SERVICES.values() for variable, value in service.quiet.items()}
@@ -201,6 +205,12 @@ def _opener(name: str) -> Opener:
 
 
 def _missing(name: str, package: str | None) -> MissingPackage:
+    limit = SERVICES[name].no_wheel_from if name in SERVICES else ()
+    if limit and sys.version_info >= limit:  # the extra of this name installs nothing here
+        return MissingPackage(
+            f"the {name!r} sink needs the {package!r} package, which has no wheel from Python "
+            f"{'.'.join(map(str, limit))} on: use an older Python, or leave {name!r} out of the sinks"
+        )
     return MissingPackage(f"the {name!r} sink needs the {package!r} package: pip install 'chiplog[{name}]'")
 
 

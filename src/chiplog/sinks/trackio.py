@@ -8,7 +8,6 @@ Trackio has a key per row.
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from trackio import utils
 from trackio.media import get_project_media_path
 from trackio.sqlite_storage import SQLiteStorage
 
+from chiplog.core.files import writing
 from chiplog.core.identity import Identity
 from chiplog.core.records import (
     Alert,
@@ -33,8 +33,10 @@ from chiplog.core.records import (
     TextRecord,
 )
 from chiplog.core.values import convert
+from chiplog.sinks.shared import run_file
 from chiplog.sinks.shared.clean_values import cell, edges, int64, plain, utf8, whole_step
-from chiplog.sinks.shared.service_metrics import outward
+from chiplog.sinks.shared.service_metrics import service_points
+from chiplog.store import layout
 
 
 def open_sink(
@@ -99,15 +101,18 @@ class Trackio:
             return self._image(record)
         if isinstance(record, (Table, MatrixRecord, HistogramRecord, TextRecord)):
             return {_free(utf8(record.name)): medium(record, self._project, self._name)}
-        return {**numbers(outward(record))}
+        return {**numbers(service_points(record))}
 
     def _image(self, record: File) -> dict[str, Plain]:
         """An image, copied to Trackio's media under the record's key, so once however often it arrives."""
-        path = self._dir / record.path
-        if not record.media.startswith("image/") or not path.is_file():
+        content = run_file.contents_of(self._dir, record) if record.media.startswith("image/") else None
+        if content is None:
             return {}
-        folder = get_project_media_path(self._project, self._id, whole_step(record.step))
-        shutil.copyfile(path, kept := folder / f"{self._key(record)}{path.suffix}")
+        run = layout.directory(self._id)  # part of a path
+        folder = get_project_media_path(self._project, run, whole_step(record.step))
+        kept = folder / f"{run}-{record.seq}-{record.time}{Path(record.path).suffix}"
+        with writing.replacing(kept) as temporary:
+            temporary.write_bytes(content)
         shown = {"_type": trackio.Image.TYPE, "file_path": str(kept.relative_to(utils.MEDIA_DIR))}
         return {_free(utf8(record.name)): {**shown, "caption": utf8(record.caption)}}
 

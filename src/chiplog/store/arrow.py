@@ -1,14 +1,26 @@
-"""Arrow columns as numpy arrays, and back. Arrow's own conversions would import pandas, which takes half a second."""
+"""Arrow columns as numpy arrays, and back, and files of a run for Arrow.
+
+Arrow's own conversions would import pandas, which takes half a second.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chiplog.core.files import reading
+
 _DTYPES = {"int8": np.int8, "int32": np.int32, "int64": np.int64, "double": np.float64}
+
+
+def open_native(run: Path, name: str) -> pa.NativeFile:
+    """A regular file of a run that Arrow reads without Python; raises `OSError` for anything else."""
+    with reading.open_file(run, name) as file:
+        return pa.OSFile(reading.native_path(file, run / name))
 
 
 def ints(column: pa.Array | pa.ChunkedArray, missing: int | None = None) -> NDArray[np.int64]:
@@ -30,13 +42,6 @@ def booleans(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     """A column of booleans, without nulls."""
     mask: NDArray[np.bool_] = ints(column.cast("int8")) != 0
     return mask
-
-
-def scalar(text: str) -> pa.StringScalar:
-    """A string as Arrow compares it."""
-    data = text.encode("utf-8", "surrogatepass")
-    ends = np.array([0, len(data)], np.int32)
-    return pa.StringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(data))[0]
 
 
 def sparse_texts(texts: Mapping[int, str], count: int) -> pa.Array:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from chiplog.metrics.goodput import AttemptTime, Floats
+from chiplog.store.points.default_view import before
 from chiplog.store.points.run_points import RunPoints
 from chiplog.store.points.series import Series
 from chiplog.store.runs.state import AttemptState
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from chiplog.store.spans.spans import Spans
 
 LENGTH, WAIT, STEPS = "train/step_time_sec", "train/data_time_sec", "train/interval_steps"
@@ -33,13 +34,14 @@ def attempt_times(points: RunPoints, attempts: Sequence[AttemptState], spans: Sp
     return [_attempt_time(points, one, others, now) for one in own]
 
 
-def _attempt_time(points: RunPoints, attempt: AttemptState, spans: Sequence[Span], now: int) -> AttemptTime:
+@np.errstate(all="ignore")  # steps may be infinities
+def _attempt_time(points: RunPoints, attempt: AttemptState, spans: Sequence[StoredSpan], now: int) -> AttemptTime:
     assert attempt.start is not None
     start = attempt.start.time
     end = now if attempt.state == "running" else max(start, attempt.last.time if attempt.last else start)
     name = _clock(points)
     series = points.series(name, attempt.rank, attempt.attempt)
-    visible = {stream.attempt: column.seqs for stream, column in points.view(name, attempt.rank)}
+    visible = before(series.steps, points.limit(attempt.rank, attempt.attempt))
     ends = (series.times.astype(np.int64) - start) / 1e9
     if name == LENGTH:
         lengths, waits = _lengths(points, attempt, series, ends)
@@ -53,7 +55,7 @@ def _attempt_time(points: RunPoints, attempt: AttemptState, spans: Sequence[Span
         ends + start / 1e9,
         lengths,
         waits,
-        np.isin(series.seqs, visible.get(attempt.attempt, ())),
+        np.ones(len(series), bool) if visible is None else visible,
         list(_others(spans, attempt.rank, start, end)),
     )
 
@@ -66,7 +68,7 @@ def _clock(points: RunPoints) -> str:
     training = [name for name in names if name.startswith("train/")] or [
         name for name in names if not name.startswith(("eval/", "gpu/", "cpu/", "smoothed/"))
     ]
-    return max(training, key=lambda name: len(points.series(name)), default="")
+    return max(training, key=points.count, default="")
 
 
 def _lengths(points: RunPoints, attempt: AttemptState, series: Series, ends: Floats) -> tuple[Floats, Floats]:
@@ -89,7 +91,7 @@ def _lengths(points: RunPoints, attempt: AttemptState, series: Series, ends: Flo
     return lengths, np.minimum(waits * steps, lengths)
 
 
-def _others(spans: Sequence[Span], rank: int, start: int, end: int) -> Iterator[tuple[str, float, float]]:
+def _others(spans: Sequence[StoredSpan], rank: int, start: int, end: int) -> Iterator[tuple[str, float, float]]:
     for span in spans:
         kind = KINDS.get(span.name)
         if kind is not None and span.rank == rank and start <= span.start <= end:

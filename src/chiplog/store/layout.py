@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from chiplog.core.files import reading
+
 _SAFE = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,64}(?<!\.)")
-_SEGMENT = re.compile(r"r(\d{5,})-a(\d{2,})-(\d{4,})\.jsonl(?:\.zst)?")
+_STREAM = re.compile(r"r([0-9]{5,9})-a[0-9]{2,9}")
+_SEGMENT = re.compile(r"r([0-9]{5,9})-a([0-9]{2,9})-([0-9]{4,9})\.jsonl(?:\.zst)?")
 
 IDENTITY = "run.json"
 JOURNAL = "journal"
@@ -43,10 +47,16 @@ def parse_segment(filename: str) -> Segment | None:
     return Segment(int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
+def stream_rank(key: str) -> int | None:
+    """The rank of a stream, such as "r00000-a01"; None if this is not the key of one."""
+    match = _STREAM.fullmatch(key)
+    return int(match[1]) if match else None
+
+
 def segments(run: Path) -> list[Segment]:
     """All segments of a run by rank, attempt and number; reads only names."""
     try:
-        names = [entry.name for entry in (run / JOURNAL).iterdir()]
+        names = reading.names(run, JOURNAL)
     except OSError:
         return []
     return sorted({segment for name in names if (segment := parse_segment(name))})
@@ -59,7 +69,7 @@ def reserve(run: Path, rank: int) -> Path:
 
 def has_part(run: Path, segment: Segment) -> bool:
     """Whether a segment has been compacted."""
-    return (run / PARTS / f"{segment.stem}.points.parquet").exists()
+    return reading.exists(run, f"{PARTS}/{segment.stem}.points.parquet")
 
 
 def directory(text: str) -> str:
@@ -83,11 +93,66 @@ def new_id() -> str:
 
 
 def find_runs(root: Path, project: str | None = None) -> Iterator[Path]:
-    """Run directories under `root`, which may be a directory of runs, a project or a run; newest id last."""
+    """Run directories under `root`, which may be a directory of runs, a project or a run; newest id last.
+
+    Leaves out what this user may not read; `walk` has those too.
+    """
+    for path, readable in walk(root):
+        if readable and (project is None or path == root or path.parent.name in (project, directory(project))):
+            yield path
+
+
+def walk(root: Path) -> Iterator[tuple[Path, bool]]:
+    """The run directories under `root`, and whether they may be read.
+
+    A directory that may not be entered counts as a run, if it could be the name of one.
+    """
+    for path, journal in candidates(root):
+        yield Path(path), journal is not None and (Path(path) == root or readable(Path(path)))
+
+
+def candidates(root: Path) -> Iterator[tuple[str, os.stat_result | None]]:
+    """What `walk` finds as texts, with the status of the journal: one call of the system per run.
+
+    None if it may not be seen.
+    """
     if (root / IDENTITY).exists() or (root / JOURNAL).is_dir():
-        yield root
+        yield str(root), (root / JOURNAL).stat() if (root / JOURNAL).is_dir() else root.stat()
         return
-    for pattern in ("*", "*/*"):
-        for path in sorted(root.glob(pattern)):
-            if (path / JOURNAL).is_dir() and (project is None or path.parent.name in (project, directory(project))):
-                yield path
+    first = _folders(str(root))
+    for path in (*first, *(inner for folder in first for inner in _folders(folder))):
+        try:
+            journal = os.stat(f"{path}/{JOURNAL}")  # noqa: PTH116  a Path costs more than the call
+        except PermissionError:
+            if _may_be_run(Path(path)):
+                yield path, None
+        except OSError:
+            if not os.access(path, os.X_OK) and _may_be_run(Path(path)):
+                yield path, None
+        else:
+            if stat.S_ISDIR(journal.st_mode):
+                yield path, journal
+
+
+def readable(run: Path) -> bool:
+    """Whether a journal and its first file may be read."""
+    try:
+        with os.scandir(run / JOURNAL) as entries:
+            first = next((entry for entry in entries if parse_segment(entry.name)), None)
+            return os.access(run / JOURNAL, os.X_OK) and (first is None or os.access(first, os.R_OK))
+    except OSError:
+        return False
+
+
+def _folders(folder: str) -> list[str]:
+    """The directories in a directory, by name; none if it may not be read."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
+    except OSError:
+        return []
+    return [name if folder == "." else os.path.join(folder, name) for name in names]  # noqa: PTH118
+
+
+def _may_be_run(path: Path) -> bool:
+    return path.is_dir() and _SAFE.fullmatch(path.name) is not None and not (path.parent / JOURNAL).is_dir()

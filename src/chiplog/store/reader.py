@@ -10,22 +10,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chiplog.core import records
-from chiplog.core.errors import MissingPackage, UnknownSeries
+from chiplog.core.errors import MissingPackage, UnknownSeries, UnknownTable
 from chiplog.core.records import AnyRecord, Number, Plain
 from chiplog.core.suggestions import did_you_mean, some
-from chiplog.store import layout, table_rows
+from chiplog.store import layout, manifest, table_rows
 from chiplog.store import printed_lines as console
 from chiplog.store.contents.contents import Bounds, Contents
-from chiplog.store.contents.segment import SegmentContents, segments
+from chiplog.store.contents.run_segments import RunSegments
 from chiplog.store.journal.lines import Damage
 from chiplog.store.journal.tail import Tail
 from chiplog.store.printed_lines import PrintedLine
-from chiplog.store.runs import manifest
 from chiplog.store.runs.state import AttemptState, attempts, describe, live_streams, state_of
 
 if TYPE_CHECKING:
@@ -37,7 +35,8 @@ if TYPE_CHECKING:
     from chiplog.metrics.goodput import Ledger
     from chiplog.metrics.waterfall import Share
     from chiplog.store.points.columns import Floats, Steps
-    from chiplog.store.points.series import Series
+    from chiplog.store.points.overview import Overview
+    from chiplog.store.points.series import Buckets, Series
     from chiplog.store.run_columns import RunColumns
     from chiplog.store.spans.spans import Spans
 
@@ -45,8 +44,9 @@ if TYPE_CHECKING:
 class Stored:
     """A run directory opened for reading; created by `chiplog.read`."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, cache: Path | None = None) -> None:
         self.path = Path(path)
+        self.segments = RunSegments(self.path, cache=cache)
         about = manifest.load(self.path)
         self.id, self.project, self.tags = about.id, about.project, about.tags
         self.name = about.name or about.id
@@ -94,7 +94,7 @@ class Stored:
     def records(self, kind: str | None = None, rank: int | None = None) -> Iterator[AnyRecord]:
         """All records of a kind, by attempt and then `seq`."""
         kinds = () if kind in (None, "step", "spans") else (kind,)  # parts hold the other kinds as they were logged
-        for one in segments(self.path):
+        for one in self.segments():
             if rank in (None, one.segment.rank):
                 chosen = [record for record in one.records(*kinds) if kind in (None, records.kind_of(record))]
                 yield from sorted(chosen, key=lambda record: record.seq)
@@ -134,40 +134,53 @@ class Stored:
     def summary(self) -> dict[str, Plain]:
         """The last value of every series in the default view, and the values that the run set explicitly."""
         last: dict[str, tuple[tuple[int, int, int], Number]] = {}  # the lowest rank wins, then the newest attempt
-        for one in segments(self.path):
-            in_part, scanner = one.query(lambda part: part.last())
-            tail = ((name, record.seq, value) for record in scanner.read() for name, value in records.points(record))
-            for name, seq, value in chain(in_part, tail):
-                when = -one.segment.rank, one.segment.attempt, seq
-                if name not in last or last[name][0] <= when:
-                    last[name] = when, value
+        with self.segments.lock:
+            for one in self.segments():
+                one.refresh()
+                for name, seq, value in one.last_values():
+                    when = -one.segment.rank, one.segment.attempt, seq
+                    if name not in last or last[name][0] <= when:
+                        last[name] = when, value
         return {**{name: value for name, (_, value) in last.items()}, **self._described().summary}
 
     def spans(self, *names: str) -> Spans:
         """Finished spans by their start, of all names or of these; see `Spans` for queries over them."""
-        with _needs_packages():
-            from chiplog.store.run_spans import load
-        spans = load(self.path)
+        spans = self._columns.spans()
         return spans.named(*names) if names else spans
 
     def table(
-        self, name: str, *, where: table_rows.Where | None = None, offset: int = 0, limit: int | None = None
-    ) -> Iterator[table_rows.Row]:
+        self,
+        name: str,
+        *,
+        where: table_rows.Where | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        missing_ok: bool = False,
+    ) -> table_rows.TableRows:
         """The rows of a table in the order they were appended, each with its `step`; read lazily.
 
         `where` maps columns to a value, several values or a predicate, or is a predicate on the whole row; `offset` and
-        `limit` count matching rows. A page near the start costs no more than its rows.
+        `limit` count matching rows. A page near the start costs no more than its rows. A table that the run does not
+        have is an error, or with `missing_ok` empty.
         """
-        appended = (record for one in segments(self.path) for record in one.table(name))
-        return table_rows.rows(appended, name, where=where, offset=offset, limit=limit)
+        appended = (record for one in self.segments() for record in one.table(name))
+        rows = table_rows.TableRows(name, table_rows.rows(appended, name, where=where, offset=offset, limit=limit))
+        if rows.is_empty and not missing_ok:
+            tables = sorted(self.contents("table", bounds=Bounds(rows=1)).tables)
+            if name not in tables:
+                hint = did_you_mean(name, tables)
+                raise UnknownTable(f"no table {name!r} in run {self.id}; {hint}there are: {some(tables) or 'none'}")
+        return rows
 
     def console(self, last: int | None = None) -> list[PrintedLine]:
         """What the run printed, if it was captured: all lines or the last ones, with time, stream, rank and attempt."""
-        return console.lines(self.path, lambda segment: SegmentContents(self.path, segment).records("console"), last)
+        return console.lines(self.path, lambda segment: self.segments.one(segment).records("console"), last)
 
-    def contents(self, *kinds: str) -> Contents:
+    def contents(self, *kinds: str, bounds: Bounds | None = None) -> Contents:
         """What the run holds besides points and spans, as of now; for all kinds of records, or some."""
-        return Contents(self.path, *kinds).refresh()
+        contents = Contents(self.path, *kinds, bounds=bounds, segments=self.segments)
+        with contents.lock:
+            return contents.refresh()
 
     def names(self) -> list[str]:
         """The names of all series."""
@@ -190,6 +203,27 @@ class Stored:
         """The steps and values of a series in the default view, by step; for drawing, faster than `series`."""
         return self._columns.places(name)
 
+    def overview(self, name: str) -> Overview | None:
+        """A series of the default view at a glance: last value, range and course, mostly without reading its points.
+
+        None if it has no points.
+        """
+        return self._columns.overview(name)
+
+    def buckets(self, name: str, n: int = 1000) -> Buckets:
+        """A series of the default view in at most `n` buckets, like `series(name).buckets(n)`.
+
+        The points of a long series are not read: its buckets then start where blocks of 512 points do.
+        """
+        buckets = self._columns.buckets(name, n)
+        if not len(buckets.counts):
+            self._check(name, None, None)
+        return buckets
+
+    def drawn(self, name: str) -> tuple[Steps, Floats, int]:
+        """Like `places`, of a run that goes on, and when its last point was logged, in wall-clock nanoseconds."""
+        return self._columns.drawn(name)
+
     def goodput(self, spans: Spans | None = None) -> Ledger:
         """Where the time of the main rank went, over all attempts: productive steps, and everything else.
 
@@ -206,6 +240,10 @@ class Stored:
     def to_arrow(self) -> pyarrow.Table:
         """All points of the default view: name, step, time, value, exact, rank, attempt."""
         return self._columns.to_arrow()
+
+    def tables(self) -> Iterator[pyarrow.Table]:
+        """The points of `to_arrow` a series at a time, for runs that are larger than the memory."""
+        return self._columns.tables()
 
     def to_pandas(self) -> pandas.DataFrame:
         """A data frame indexed by step, with a column per series (its last value at each step)."""
@@ -228,7 +266,7 @@ class Stored:
     def _columns(self) -> RunColumns:
         with _needs_packages():
             from chiplog.store.run_columns import RunColumns
-        return RunColumns(self.path)
+        return RunColumns(self.segments)
 
     def _check(self, name: str, rank: int | None, attempt: int | None) -> None:
         """Raise if a series cannot have points, because there is no such name, rank or attempt."""
@@ -247,7 +285,7 @@ class Stored:
     def _described(self) -> Contents:
         """What describes the run, refreshed."""
         if self._description is None:
-            self._description = Contents(self.path, "event", bounds=Bounds(events=0))
+            self._description = Contents(self.path, "event", bounds=Bounds(events=0), segments=self.segments)
         with self._description.lock:
             return self._description.refresh()
 
@@ -265,5 +303,5 @@ def _needs_packages(extra: str = "read") -> Iterator[None]:
         raise
     except ImportError as error:
         raise MissingPackage(
-            f"looking into a run needs the package {error.name!r}: pip install 'chiplog[{extra}]'"
+            f"reading a run needs the package {error.name!r}: pip install 'chiplog[{extra}]'"
         ) from None

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeAlias
 
 from chiplog.core.records import AnyRecord, Plain, Table
 
 Row: TypeAlias = dict[str, Plain]
 Where: TypeAlias = Mapping[str, Plain] | Callable[[Row], object]
+
+
+class TableRows(Iterator[Row]):
+    """The rows of a table, read one by one: iterate over it, or make a list of it."""
+
+    def __init__(self, name: str, rows: Iterator[Row]) -> None:
+        self._name = name
+        self._first = next(rows, None)
+        self._rows = rows if self._first is None else chain([self._first], rows)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was not even a first row."""
+        return self._first is None
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def __repr__(self) -> str:
+        if self._first is None:
+            return f"<no rows of table {self._name!r}>"
+        return f"<rows of table {self._name!r}, to iterate over or to list(): {', '.join(self._first)}>"
 
 
 def rows(

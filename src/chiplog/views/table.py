@@ -36,17 +36,19 @@ def table(
 
         print(table(["run", "loss"], [["a", "2.31"], ["b", "1.97"]], right=["loss"]))
     """
-    cells = [[_cell(cell) for cell in row] for row in rows]
-    kept = [at for at in range(len(head)) if not cells or any(row[at].text for row in cells)]
-    lines = [[Cell(head[at], "2") for at in kept], *([row[at] for at in kept] for row in cells)]
-    widths = [max(columns(line[at].text) for line in lines) for at in range(len(kept))]
+    cells = [[name, *(row[at] for row in rows)] for at, name in enumerate(head)]  # there may be thousands of rows
+    texts = [_texts(column) for column in cells]
+    kept = [at for at in range(len(head)) if not rows or any(texts[at][1:])]
+    widths = [max(map(columns, texts[at])) for at in kept]
     if width is not None:
         room = width - indent - GAP * (len(widths) - 1)
         names = [head[at] for at in kept]
         widths = _fit(widths, room, [at for at, name in enumerate(names) if name not in right and name not in whole])
         widths = _fit(widths, room, [at for at, name in enumerate(names) if name not in whole])
-    sides = [head[at] in right for at in kept]
-    return "\n".join(" " * indent + _line(line, widths, sides, colour) for line in lines)
+    aligned = [_aligned(texts[at], width, head[at] in right) for at, width in zip(kept, widths, strict=True)]
+    if colour:
+        aligned = [_painted(column, cells[at]) for at, column in zip(kept, aligned, strict=True)]
+    return "\n".join(" " * indent + (" " * GAP).join(line).rstrip() for line in zip(*aligned, strict=True))
 
 
 def pairs(rows: Sequence[tuple[str, str]], *, width: int | None = None, indent: int = 0) -> str:
@@ -63,8 +65,8 @@ def pairs(rows: Sequence[tuple[str, str]], *, width: int | None = None, indent: 
     return "\n".join(lines)
 
 
-def _cell(cell: str | Cell) -> Cell:
-    return Cell(clean(cell)) if isinstance(cell, str) else Cell(clean(cell.text), cell.style)
+def _texts(cells: Sequence[str | Cell]) -> list[str]:
+    return [clean(cell if isinstance(cell, str) else cell.text) for cell in cells]
 
 
 def _fit(widths: list[int], room: int, places: Sequence[int]) -> list[int]:
@@ -75,11 +77,24 @@ def _fit(widths: list[int], room: int, places: Sequence[int]) -> list[int]:
     return widths
 
 
-def _line(line: Sequence[Cell], widths: Sequence[int], right: Sequence[bool], colour: bool) -> str:
-    parts = []
-    for cell, width, side in zip(line, widths, right, strict=True):
-        text = cut(cell.text, width)
-        space = " " * (width - columns(text))
-        painted = paint(text, cell.style, colour)
-        parts.append(space + painted if side else painted + space)
-    return (" " * GAP).join(parts).rstrip()
+def _aligned(texts: Sequence[str], width: int, right: bool) -> list[str]:
+    """The texts of a column, cut or filled to a width."""
+    aligned = []
+    for text in texts:
+        if not text.isascii() or len(text) > width:
+            shown = cut(text, width)
+            space = " " * (width - columns(shown))
+            aligned.append(space + shown if right else shown + space)
+        else:
+            aligned.append(text.rjust(width) if right else text.ljust(width))
+    return aligned
+
+
+def _painted(texts: Sequence[str], cells: Sequence[str | Cell]) -> list[str]:
+    """A column in the styles of its cells; the name above it is dim, and the space beside a text is plain."""
+    painted = []
+    for text, cell in zip(texts, [Cell("", "2"), *cells[1:]], strict=True):
+        style = "" if isinstance(cell, str) else cell.style
+        bare = text.strip(" ")
+        painted.append(text.replace(bare, paint(bare, style), 1) if style and bare else text)
+    return painted

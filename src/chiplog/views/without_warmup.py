@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chiplog.store.contents.contents import Contents
+from chiplog.store.contents.contents import Bounds, Contents
 from chiplog.store.points.series import Series
 from chiplog.store.reader import Stored
 
@@ -21,8 +21,8 @@ class Warm(Stored):
         whole = self._whole.series(name, rank=rank, attempt=attempt, missing_ok=missing_ok)
         return whole.without(dropped(self.warmup, len(whole)))
 
-    def contents(self, *kinds: str) -> Contents:
-        return self._whole.contents(*kinds)
+    def contents(self, *kinds: str, bounds: Bounds | None = None) -> Contents:
+        return self._whole.contents(*kinds, bounds=bounds)
 
 
 def after(stored: Stored, warmup: int | float) -> Stored:

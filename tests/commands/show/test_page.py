@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import chiplog
-from chiplog.commands.show.page import page
+from chiplog.commands.show.page import MOST, page
 from chiplog.core.display import Screen
 from tests.commands.conftest import Cli
 
@@ -30,6 +30,30 @@ def test_a_page_says_it_all(cli: Cli, path: Path) -> None:
         str(path),
     ):
         assert word in out
+
+
+def test_a_series_has_its_unit(tmp_path: Path) -> None:
+    """The power of a GPU is in W, in a section of its own; without units there is no such column."""
+    for gpu in (True, False):
+        with chiplog.init("p", sinks="none", dir=tmp_path, compact=False) as run:
+            run.log({"train/loss": 0.5}, step=0)
+            if gpu:
+                run.event("gpu", id=0, power=352_900)
+        text = page(chiplog.read(run.dir), Screen(120, 30, colour=False, ascii=False))
+        rows = [line.split() for line in text.splitlines()]
+        assert any(row[:3] == ["gpu/0/power", "352.9", "W"] for row in rows) == gpu
+        assert any(row[:3] == ["name", "last", "unit"] for row in rows) == gpu
+        assert (["system"] in rows) == gpu
+
+
+def test_many_gpus_do_not_push_the_metrics_of_the_training_out(tmp_path: Path) -> None:
+    """They are sorted among themselves, and cut among themselves."""
+    with chiplog.init("p", sinks="none", dir=tmp_path, compact=False) as run:
+        run.log({"train/loss": 0.5, "train/zeta": 1.0}, step=0)
+        for number in range(MOST + 1):
+            run.event("gpu", id=number, power=1000)
+    text = page(chiplog.read(run.dir), Screen(120, 30, colour=False, ascii=False))
+    assert "train/zeta" in text and "and 1 more" in text
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -131,3 +155,30 @@ def test_what_the_run_set_and_its_histograms_are_shown(cli: Cli, tmp_path: Path)
     data = json.loads(cli("show", str(run.dir), "--json")[1])
     assert data["summary"] == {"best_acc": 0.9}
     assert data["histograms"]["weights"]["counts"] == [1, 2, 4] and data["histograms"]["weights"]["logged"] == 2
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_steps_of_an_attempt_are_its_lowest_and_highest(cli: Cli, tmp_path: Path, compacted: bool) -> None:
+    """Whatever step was logged last."""
+    with chiplog.init("p", id="r", dir=tmp_path, sinks="none") as run:
+        for step in (*range(2, 10), 3):
+            run.log({"loss": 1.0}, step=step)
+    if compacted:
+        assert cli("compact", str(run.dir))[0] == 0
+    assert "2 to 9" in cli("show", str(run.dir))[1]
+    (attempt,) = json.loads(cli("show", str(run.dir), "--json")[1])["attempts"]
+    assert (attempt["first_step"], attempt["last_step"]) == (2, 9)
+
+
+def test_tables_and_texts_are_listed(cli: Cli, tmp_path: Path) -> None:
+    """On the page and as JSON: how many rows with which columns, and the newest text."""
+    with chiplog.init("p", id="r", dir=tmp_path, sinks="none") as run:
+        for step in range(3):
+            run.table("samples", [{"prompt": "a", "n": step}, {"prompt": "b", "score": 1.0}], step=step)
+            run.log({"note": f"text {step}"}, step=step)
+    out = cli("show", str(run.dir))[1]
+    lines = [line.split() for line in out.splitlines()]
+    assert ["samples", "6", "2", "prompt,", "n,", "score"] in lines and ["note", "3", "2", "text", "2"] in lines
+    data = json.loads(cli("show", str(run.dir), "--json")[1])
+    assert data["tables"] == {"samples": {"rows": 6, "columns": ["prompt", "n", "score"], "step": 2}}
+    assert data["texts"] == {"note": {"count": 3, "last": "text 2", "step": 2}}

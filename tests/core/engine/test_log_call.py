@@ -32,6 +32,7 @@ def test_nothing_that_is_passed_to_log_raises_and_what_has_a_meaning_is_kept(
     for wrong in (None, [1], 5, Broken(a=1), object()):
         run.log(wrong)  # type: ignore[arg-type]
     run.log()
+    run.log("alone")  # type: ignore[arg-type]
     run.log({"b": 1}, 9, 10)
     run.finish()
     stored = chiplog.read(run.dir)
@@ -39,6 +40,7 @@ def test_nothing_that_is_passed_to_log_raises_and_what_has_a_meaning_is_kept(
     assert stored.series("loss").steps.tolist() == [0, 7]
     explained = capsys.readouterr().err
     assert explained.count("write run.log({'loss': 1.0})") == 1 and explained.count("commit=") == 1
+    assert "log('alone')" not in explained  # a name was explained before
     assert "log([1]) records nothing" in explained and "log(None) records nothing" in explained
 
 
@@ -47,3 +49,11 @@ def test_dir_lists_what_users_may_call(tmp_path: Path) -> None:
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
         assert all(hasattr(run, name) for name in dir(run))
         assert not {"parts", "write", "take_over", "forked", "post", "_recorder"} & set(dir(run))
+
+
+def test_a_name_without_a_value_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is recorded, and the message has the call to write."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.log("loss")  # type: ignore[arg-type]
+    assert "log('loss') has no value: write run.log({'loss': value}, step=10)" in capsys.readouterr().err
+    assert chiplog.read(run.dir).summary == {}

@@ -7,20 +7,8 @@ import pytest
 from chiplog.core import records
 from chiplog.core.clock import RunClock
 from chiplog.core.engine.recorder import Recorder
-from chiplog.core.journals.null_journal import NullJournal
 from chiplog.core.records import Record
-
-
-class Kept(NullJournal):
-    """A journal in memory."""
-
-    keeps = True
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-
-    def append(self, record: Record) -> None:
-        self.records.append(record)
+from tests.support.journals import Kept
 
 
 def test_records_have_numbers_in_order_and_the_run_s_time() -> None:
@@ -59,13 +47,16 @@ def test_listeners_hear_of_every_record_after_it_was_appended(capsys: pytest.Cap
 
 
 def test_a_strict_recorder_raises_and_another_reports_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """By kind of failure."""
+    """By kind of failure, which is named even if the error has no message."""
     with pytest.raises(ValueError, match="bad"):
         Recorder("strict", Kept(), RunClock(), strict=True).failed("log", ValueError("bad"))
     recorder = Recorder("lenient", Kept(), RunClock())
     for _ in range(3):
         assert recorder.failed("log", ValueError("bad")) == {}
-    assert capsys.readouterr().err.count("log: bad; training goes on") == 1
+    recorder.failed("stage Mine", AssertionError())
+    assert capsys.readouterr().err == (
+        "chiplog: log: ValueError: bad; training continues\nchiplog: stage Mine: AssertionError; training continues\n"
+    )
 
 
 def test_after_stop_nothing_is_recorded_and_the_reason_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from chiplog.core.clock import RunClock
-from chiplog.core.engine.alerts import Alerts
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rows import RowWriter
-from chiplog.core.engine.rules import CarriedState, Rules
+from chiplog.core.engine.rules import Alerts, CarriedState, Rules
 from chiplog.core.records import Row, Step
-from chiplog.core.values.line_pieces import WIDEST
-from tests.core.engine.test_recorder import Kept
+from chiplog.core.values.row_splitting import WIDEST
+from tests.support.journals import Kept
 
 
 def make(stages: list[object], rules: list[object]) -> tuple[RowWriter, Kept]:
@@ -44,7 +43,7 @@ def test_a_stage_that_raises_costs_nothing_else(capsys: pytest.CaptureFixture[st
 
     rows, journal = make([broken], [])
     assert rows.write({"x": 1}, 0) == {"x": 1} and len(journal.records) == 1
-    assert "stage broken: none left" in capsys.readouterr().err
+    assert "stage broken: ZeroDivisionError: none left" in capsys.readouterr().err
 
 
 def test_a_wide_row_is_several_records_of_one_step() -> None:

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import chiplog
+from chiplog.sinks.delivery.courier import Courier
+from chiplog.store.journal.segment_file import SegmentFile
 from tests.core.run.begun import begin
 
 
@@ -195,3 +197,36 @@ def test_a_signal_handler_is_given_back_at_the_end(tmp_path: Path) -> None:
     with begin(tmp_path, on_signal="flush"):
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), MemoryError()])
+@pytest.mark.parametrize("step", ["before_finish", "at_finish", "journal", "files", "sinks"])
+def test_no_error_of_a_step_skips_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    """Whatever a step raises, the last record is written and every sink is closed, or reported as not closed."""
+
+    def fail(*args: object, **more: object) -> None:
+        raise error
+
+    run = begin(tmp_path, sinks=["csv", "jsonl"])
+    for number in range(3):
+        run.log({"loss": number}, step=number)
+    if step == "journal":
+        monkeypatch.setattr(SegmentFile, "finish", fail)
+    elif step == "files":
+        monkeypatch.setattr(run._shutdown._files, "close", fail)
+    elif step == "sinks":
+        monkeypatch.setattr(Courier, "wait", fail)
+    else:
+        getattr(run, step)(fail)
+    try:
+        run.finish()
+    except BaseException as raised:
+        assert raised is error and not isinstance(error, Exception)
+    done = run.finish()  # what came of it
+    assert chiplog.read(run.dir).state == "finished"
+    unclosed = {"sinks": {"csv", "jsonl"}, "files": {"files"}, "journal": {"journal"}}.get(step, set())
+    assert done.complete == (not unclosed) and set(done.missing) == unclosed
+    if step != "sinks":
+        assert len((run.dir / "files/metrics.csv").read_text().splitlines()) == 4

@@ -19,36 +19,36 @@ def steps() -> StepCount:
 
 def test_rows_without_steps_count_from_the_first(steps: StepCount) -> None:
     """And are marked as counted."""
-    assert [steps.take(None) for _ in range(3)] == [(5, True), (6, True), (7, True)]
+    assert [steps.resolve(None) for _ in range(3)] == [(5, True), (6, True), (7, True)]
     assert steps.next == 8 and steps.newest == 7 and not steps.explicit
 
 
 def test_once_a_step_is_given_rows_without_one_join_the_newest(steps: StepCount) -> None:
     """Those that were counted before stay counted."""
-    steps.take(None)
-    assert steps.take(100) == (100, False) and steps.explicit
-    assert steps.take(None) == (100, False)
+    steps.resolve(None)
+    assert steps.resolve(100) == (100, False) and steps.explicit
+    assert steps.resolve(None) == (100, False)
     assert steps.is_counted(5) and not steps.is_counted(100)
-    assert steps.take(5) == (5, False) and steps.take(None) == (5, True)
+    assert steps.resolve(5) == (5, False) and steps.resolve(None) == (5, True)
 
 
 def test_a_step_that_is_begun_is_joined(steps: StepCount) -> None:
     """The next one is counted, a given one is not."""
-    assert steps.begin() == 5 and steps.take(None) == (5, True)
-    assert steps.begin(9) == 9 and steps.take(None) == (9, False)
+    assert steps.begin() == 5 and steps.resolve(None) == (5, True)
+    assert steps.begin(9) == 9 and steps.resolve(None) == (9, False)
     assert steps.begin() == 10 and steps.join(None) == 10 and steps.is_counted(10)
 
 
 def test_odd_steps(steps: StepCount, capsys: pytest.CaptureFixture[str]) -> None:
     """Any number is a step; what is not one takes the newest, and that is reported."""
-    assert steps.take(2.5) == (2.5, False)
-    assert steps.take(True) == (1, False)
-    assert steps.take("seven") == (1, False)  # type: ignore[arg-type]
+    assert steps.resolve(2.5) == (2.5, False)
+    assert steps.resolve(True) == (1, False)
+    assert steps.resolve("seven") == (1, False)  # type: ignore[arg-type]
     assert "a step is a number, not 'seven'" in capsys.readouterr().err
-    steps.take(math.inf)
+    steps.resolve(math.inf)
     assert steps.next == 0
 
 
 def test_an_evaluation_before_the_first_row_joins_the_last_step_before(steps: StepCount) -> None:
     """As in a run that is continued to evaluate the model."""
-    assert steps.join(None) == 4 and steps.take(None) == (5, True)
+    assert steps.join(None) == 4 and steps.resolve(None) == (5, True)

@@ -11,6 +11,7 @@ import pytest
 
 import chiplog
 from chiplog.core.errors import BadSetting
+from tests.support.device_values import Faraway
 
 MODEL = {"n_layers": 4, "dim": 256, "n_heads": 4, "vocab_size": 1000, "ffn_hidden_dim": 768, "max_seq_len": 128}
 
@@ -143,25 +144,6 @@ def test_values_on_a_device_are_not_waited_for() -> None:
             run.end_step({"train/loss": Faraway(float(step)), "x": 1})
     assert series(run, "train/loss") == ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4])
     assert series(run, "x") == ([0, 4], [1, 1])
-
-
-class Faraway:
-    """A value on a device of its own."""
-
-    device = SimpleNamespace(type="faraway")
-    dtype, shape = "float", ()
-
-    def __init__(self, value: float) -> None:
-        self._value = value
-
-    def detach(self) -> Faraway:
-        return self
-
-    def to(self, *_: Any, **__: Any) -> Faraway:
-        return self
-
-    def item(self) -> float:
-        return self._value
 
 
 def test_values_on_the_host_are_in_the_rows_of_the_interval() -> None:

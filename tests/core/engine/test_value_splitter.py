@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import chiplog
 
 
@@ -16,3 +19,10 @@ def test_each_kind_of_value_finds_its_record(tmp_path: Path) -> None:
     assert row.metrics == {"loss": 1.0, "lr": 0.1}  # type: ignore[union-attr]
     assert text.text == "warm" and histogram.name == "weights"  # type: ignore[union-attr]
     assert row.step == text.step == histogram.step == 3  # type: ignore[union-attr]
+
+
+def test_a_list_of_arrays_has_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is stored as text, and the message says what keeps it whole."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.log({"maps": [np.zeros((2, 2)), np.ones((2, 2))]})
+    assert "chiplog.Image or chiplog.Histogram keeps it whole" in capsys.readouterr().err

@@ -165,7 +165,7 @@ def test_a_stage_that_fails_costs_nothing_but_its_own_work(tmp_path: Path, capsy
 def test_setting_the_summary_reads_nothing(tmp_path: Path) -> None:
     """It may be done every step."""
     run = begin(tmp_path)
-    run.parts.read_back._read = lambda: pytest.fail("the journal was read")
+    run.engine.read_back._read = lambda: pytest.fail("the journal was read")
     run.summary["best"] = 1.0
     assert run.summary["best"] == 1.0
 

@@ -210,3 +210,16 @@ def test_a_metric_called_step_is_no_second_column(tmp_path: Path) -> None:
         run.log({"step": 1, "loss": 0.5}, step=1)
     frame = chiplog.read(run.dir).to_pandas()
     assert list(frame.columns) == ["loss"] and list(frame.reset_index().columns) == ["step", "loss"]
+
+
+def test_what_cannot_be_tags_or_a_config_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Training continues, and the run keeps what it had; a state of the end may be any object."""
+    run = begin(tmp_path, tags=["a"], config={"lr": 1}, strict=False)
+    run.tags = 5  # type: ignore[assignment]
+    run.config = 5
+    run.summary = 5  # type: ignore[assignment]
+    run.finish(state=7)  # type: ignore[arg-type]
+    reported = capsys.readouterr().err
+    assert "tags are a list of words, not 5" in reported and reported.count("training continues") == 3
+    stored = chiplog.read(run.dir)
+    assert (stored.tags, stored.config, stored.state) == (("a",), {"lr": 1}, "7")

@@ -21,7 +21,7 @@ from chiplog.core.tracing import span as spans
 from chiplog.core.tracing import tracer
 from chiplog.core.tracing.idle_span import Idle, Idles
 from chiplog.core.tracing.tracer import Tracer
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def run(tmp_path: Path) -> chiplog.Run:
     return chiplog.init("p", sinks="none", dir=tmp_path, strict=True)
 
 
-def by_name(run: chiplog.Run) -> dict[str, Span]:
+def by_name(run: chiplog.Run) -> dict[str, StoredSpan]:
     return {span.name: span for span in run.spans()}
 
 
@@ -328,7 +328,7 @@ def test_names_without_end_are_not_kept(run: chiplog.Run) -> None:
     for number in range(2 * Idles.MOST):
         with run.span(f"name {number}"):
             pass
-    assert len(run.parts.tracer.idle) == Idles.MOST
+    assert len(run.engine.tracer.idle) == Idles.MOST
     assert run.span("name 5") is run.span("name 5")
 
 
@@ -385,7 +385,7 @@ def test_a_wrong_sampling_is_refused_and_named(tmp_path: Path, capsys: pytest.Ca
     run.trace(every=0)
     with run.span("still"):
         pass
-    assert "every = 0" in capsys.readouterr().err and run.spans().names == ["still"]
+    assert "every must be a positive integer, not 0" in capsys.readouterr().err and run.spans().names == ["still"]
 
 
 def test_more_spans_than_can_wait_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,13 +397,13 @@ def test_more_spans_than_can_wait_are_counted(monkeypatch: pytest.MonkeyPatch) -
     for _ in range(50):
         with full.span("s"):
             pass
-    batch = full.take(0)
+    batch = full.next_batch(0)
     assert batch is not None and len(batch["id"]) == 20 and full.dropped == 30
 
 
 def test_lost_spans_are_said_at_the_end(run: chiplog.Run, capsys: pytest.CaptureFixture[str]) -> None:
     """In the health, in the journal, and on the screen."""
-    run._tracer.dropped = 5
+    run.tracer.dropped = 5
     assert run.health()["spans_dropped"] == 5
     run.finish()
     assert "5 spans" in capsys.readouterr().err
@@ -474,7 +474,7 @@ def test_spans_of_two_runs_do_not_mix(tmp_path: Path) -> None:
     first, second = Tracer(), Tracer()
     with first.span("a"), second.span("b"), first.span("c"):
         pass
-    mine, theirs = first.take(0), second.take(0)
+    mine, theirs = first.next_batch(0), second.next_batch(0)
     assert mine is not None and theirs is not None
     assert theirs["parent"] == [0]
     ids = {mine["names"][name]: number for name, number in zip(mine["name"], mine["id"], strict=True)}
@@ -490,7 +490,7 @@ def test_threads_that_take_spans_agree_on_ids() -> None:
 
     def empty() -> None:
         while not stop.is_set() or both.done:
-            if (batch := both.take(0, most=7)) is not None:
+            if (batch := both.next_batch(0, most=7)) is not None:
                 batches.append(batch)
 
     with ThreadPoolExecutor(2) as takers:

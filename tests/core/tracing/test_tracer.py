@@ -16,9 +16,9 @@ def test_a_reader_sees_every_span_that_is_taken() -> None:
     tracer.readers.append(lambda batch, spans: seen.append((batch, [span.name for span in spans])))
     with tracer.span("a"), tracer.span("b"):
         pass
-    batch = tracer.take(0)
+    batch = tracer.next_batch(0)
     assert batch is not None and seen == [(batch, ["b", "a"])] and batch["names"] == ["b", "a"]
-    assert tracer.take(0) is None and len(seen) == 1
+    assert tracer.next_batch(0) is None and len(seen) == 1
 
 
 def test_who_takes_waits_for_whoever_is_taking() -> None:
@@ -35,10 +35,10 @@ def test_who_takes_waits_for_whoever_is_taking() -> None:
     tracer.readers.append(slow)
     with tracer.span("first"):
         pass
-    other = threading.Thread(target=tracer.take, args=(0,))
+    other = threading.Thread(target=tracer.next_batch, args=(0,))
     other.start()
     assert inside.wait(30)
-    mine = threading.Thread(target=tracer.take, args=(0,))
+    mine = threading.Thread(target=tracer.next_batch, args=(0,))
     mine.start()
     mine.join(0.05)
     assert mine.is_alive() and seen == []
@@ -52,10 +52,10 @@ def test_the_spans_of_a_run_can_be_kept_at_once() -> None:
     """In the journal, and seen by readers, without waiting for the background."""
     with chiplog.init("p", sinks="none") as run:
         seen: list[Any] = []
-        run.parts.tracer.readers.append(lambda batch, spans: seen.extend(batch["names"]))
+        run.engine.tracer.readers.append(lambda batch, spans: seen.extend(batch["names"]))
         with run.span("x"):
             pass
-        run.tasks.write_spans()
+        run.write_spans()
         assert seen == ["x"]
         run.flush()
         assert [span.name for span in chiplog.read(run.dir).spans()] == ["x"]

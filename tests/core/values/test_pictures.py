@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
+import chiplog
 from chiplog.core.values.pictures import encode, is_picture, png
 
 matplotlib.use("Agg")
@@ -104,3 +105,9 @@ def test_anything_else_is_refused(value: object) -> None:
     assert not is_picture(value)
     with pytest.raises(ValueError, match="an image has"):
         encode(value)
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [["a"]], ["ab", 1.0]])
+def test_what_is_not_a_picture_is_named(value: object) -> None:
+    """A mapping and texts are refused in words, not by the depth of a recursion."""
+    assert "recursion" not in chiplog.Image(value).problem and chiplog.Image(value).problem

@@ -6,7 +6,16 @@ import time
 
 import pytest
 
-from chiplog.core.values.redact import HIDDEN, hide, redact, redact_command, redact_text, redact_words
+from chiplog.core.values.redact import (
+    HIDDEN,
+    hide,
+    redact,
+    redact_command,
+    redact_text,
+    redact_values,
+    redact_words,
+    secret_values,
+)
 
 
 @pytest.mark.parametrize(
@@ -94,3 +103,62 @@ def test_no_text_takes_long(brick: str) -> None:
     began = time.process_time()
     redact_words(brick * ((1 << 20) // len(brick)))
     assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("Authorization", "authorization", "Proxy-Authorization", "X-Api-Key", "x-api-key", "X-Auth-Token", "Cookie"),
+        *("X-API-KEY", "DD-API-KEY", "X-AUTH-TOKEN", "X-Client-Secret", "X-Vault-Password", "COOKIE"),
+        *("Ocp-Apim-Subscription-Key", "x-amz-security-token", "Private-Token", "X-Custom-ApiKey"),
+    ],
+)
+def test_headers_are_hidden_in_commands_and_texts(header: str) -> None:
+    """On a command line, in a traceback, in what a server echoes; with and without quotes."""
+    assert "swordfish" not in str(redact_command(["curl", "-H", f"{header}: swordfish of mine", "-v"]))
+    assert "swordfish" not in str(redact_command(["train", f"--header={header}: Custom swordfish"]))
+    assert redact_text(f"sent '{header}: Basic swordfish' to it") == f"sent '{header}: {HIDDEN}' to it"
+    assert "swordfish" not in redact_words(f"GET / HTTP/1.1\r\n{header}: swordfish\r\nAccept: */*")
+    assert "Accept: */*" in redact_words(f"GET / HTTP/1.1\r\n{header}: swordfish\r\nAccept: */*")
+
+
+@pytest.mark.parametrize("header", ["apikey", "Token", "api-key", "ApiKey", "SECRET"])
+def test_headers_of_one_word_are_hidden_in_commands(header: str) -> None:
+    """In a text they may be anything: "token: the" is what a language model prints."""
+    assert redact_command(["curl", "-H", f"{header}: swordfish of mine"]) == ["curl", "-H", f"{header}: {HIDDEN}"]
+    assert redact_command([f"--header={header}:swordfish"]) == [f"--header={header}:{HIDDEN}"]
+    assert redact_words("next token: the") == "next token: the"
+
+
+@pytest.mark.parametrize("words", [["-u", "me:swordfish"], ["--user=me:swordfish"], ["--proxy-user", "me:swordfish"]])
+def test_the_password_of_a_login_is_hidden(words: list[str]) -> None:
+    """As `curl -u user:password` takes it; the user stays."""
+    shown = " ".join(redact_command(["curl", *words, "http://host:80/x"]))
+    assert "swordfish" not in shown and f"me:{HIDDEN}" in shown and "http://host:80/x" in shown
+    assert redact_command(["python", "-u", "train.py"]) == ["python", "-u", "train.py"]
+
+
+def test_secrets_that_begin_with_a_dash_are_hidden() -> None:
+    """What follows a flag for a secret is hidden, whatever it looks like."""
+    assert redact_command(["train", "--api-key", "-swordfish", "--lr", "3"]) == [
+        "train",
+        "--api-key",
+        HIDDEN,
+        "--lr",
+        "3",
+    ]
+    assert "swordfish" not in str(redact_command(["train", "--password", "--token", "swordfish"]))
+    assert "swordfish" not in str(redact_command(["train", "--token", "--swordfish"]))
+
+
+def test_known_values_are_hidden_in_what_others_say() -> None:
+    """The secrets of an environment, by the names of their variables; short ones and others stay."""
+    environ = {
+        "MLFLOW_TRACKING_TOKEN": "swordfish",
+        "HOME": "/home/me",
+        "MY_PASSWORD": "abc",
+        "PWD": "/home/me",
+        "OLDPWD": "/home",
+    }
+    assert secret_values(environ) == ["swordfish"]
+    assert redact_values("no swordfish in /home/me, abc", secret_values(environ)) == f"no {HIDDEN} in /home/me, abc"

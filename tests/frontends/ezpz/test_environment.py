@@ -19,6 +19,8 @@ def test_the_default_project(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_project({}) == "ezpz"
     main.__file__ = "/home/me/gpt/train.py"
     assert default_project({"WB_PROJECT": ""}) == "ezpz.gpt.train"
+    main.__file__ = "/home/me/gpt/runs/../train.py"  # `python ../train.py`
+    assert default_project({}) == "ezpz.gpt.train"
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, False), ("", False), ("0", False), ("Off", False), ("1", True)])

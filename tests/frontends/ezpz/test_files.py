@@ -33,7 +33,7 @@ def test_a_second_training_keeps_the_sheets_of_the_first(tmp_path: Path, end: st
         "2.0\n",
     ]
     assert [json.loads((logs / name).read_text())["run"] for name in ("config.1.json", "config.json")] == [1, 2]
-    assert "kept as metrics.1.csv" in said
+    assert "the old file is now metrics.1.csv" in said
     assert (logs / "training_history.1.csv").exists() == bool(end)
 
 

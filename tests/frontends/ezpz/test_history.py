@@ -433,6 +433,17 @@ def test_backends_get_the_table_the_pictures_and_the_files(tmp_path: Path) -> No
     assert backend.calls[-1] == ("finish",)
 
 
+def test_overviews_of_groups_have_names_of_their_own(tmp_path: Path) -> None:
+    """At services a picture is where it is on the disk."""
+    backend = Kept()
+    history = History(tracker=Tracker([backend]))
+    history.update({"train/loss": 1.0, "train/lr": 0.1, "eval/a": 1.0, "eval/b": 2.0})
+    history.finalize(outdir=tmp_path / "out")
+    keys = [key for key, _ in backend.of("image")]
+    assert {"plots/train/overview", "plots/eval/overview", "plots/train/loss"} <= set(keys)
+    assert len(keys) == len(set(keys))
+
+
 def test_the_only_dataset_may_have_a_name(tmp_path: Path) -> None:
     history = History()
     history.update({"loss": 1.0})
@@ -451,7 +462,9 @@ def test_data_and_options_of_ones_own(tmp_path: Path) -> None:
             outdir=out, xkey="tokens", plot_kwargs={"color": "red"}, subplots_kwargs={"figsize": (2, 1)}, **how
         )
         assert isinstance(result, xr.Dataset) and result["train_loss"].to_numpy().tolist() == [3.0, 2.0]
-        assert {"dataset.h5", "plots/mplot/train_loss.png", "plots/mplot/tokens.png"} <= tree(out)
+        found = tree(out)
+        assert {"dataset.h5", "plots/mplot/train_loss.png", "plots/mplot/tokens.png"} <= found
+        assert not {"plots/mplot/loss.png", "plots/tplot/loss.txt"} & found, "not beside what replaces it"
 
 
 def test_options_of_matplotlib_are_for_recorded_metrics_too(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from tests.sinks.conftest import place, sqlite  # noqa: F401  a server that all tests share
 from tests.sinks.mlflow.server import Server
 from tests.sinks.wandb.server import Server as Wandb
-from tests.sinks.wandb.test_sink import environ
+from tests.support.waiting import wait_for
+from tests.support.wandb_runs import environ
 
 SCRIPT = """
 import sys
@@ -60,3 +61,26 @@ def test_services_have_each_file_once_under_its_name(
     for name in FILES:
         assert kept[f"{run_id}-{name}"][name] == (tmp_path / "out" / name).read_bytes()
     assert [row for row in wandb.runs[run_id].rows if "plots/train/loss" in row]
+
+
+KILLED = """
+import os
+from chiplog.frontends.ezpz import History
+
+history = History(project_name="p", backends="wandb")
+for step in range(60):
+    history.update({"loss": 1 / (step + 1)}, step=step)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_history_whose_process_is_killed_is_whole_at_wandb(
+    wandb: Wandb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W&B's client dies with it; the process that stands by delivers every row, once, and ends the run as failed."""
+    monkeypatch.chdir(tmp_path)
+    subprocess.run([sys.executable, "-c", KILLED], env=environ(wandb), check=False, timeout=200, capture_output=True)
+    wait_for(lambda: [run.exit for run in wandb.runs.values()] == [1], 120)
+    (run,) = wandb.runs.values()
+    assert run.series("loss") == [(step, 1 / (step + 1)) for step in range(60)]

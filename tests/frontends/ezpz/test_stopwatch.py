@@ -7,10 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from chiplog.frontends.ezpz import History, StopWatch
+from tests.frontends.ezpz.scripts import run_script
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +67,29 @@ def test_a_stopwatch_is_a_decorator_and_lets_exceptions_through() -> None:
     with pytest.raises(ZeroDivisionError):
         work(2)
     assert watch.elapsed > 0
+
+
+ACTIVE = """
+import json, sys
+from pathlib import Path
+import wandb
+from chiplog.frontends.ezpz import History, StopWatch
+
+run = wandb.init(project="p")
+if sys.argv[1:] == ["history"]:
+    history = History()
+    history.update({"loss": 1.0}, step=0)
+with StopWatch("forward", wbtag="forward", iter=3, commit=True, log_output=False) as watch:
+    pass
+if sys.argv[1:] == ["history"]:
+    history.run.finish()
+assert dict(run.summary)["StopWatch/forward/dt"] == watch.elapsed, dict(run.summary)
+assert dict(run.summary)["StopWatch/forward/iter"] == 3
+run.finish()
+"""
+
+
+@pytest.mark.parametrize("beside", [[], ["history"]])
+def test_a_stopwatch_reaches_an_active_run_of_wandb(beside: list[str], tmp_path: Path) -> None:
+    """With a tag, and with or without a history; the run belongs to the script."""
+    run_script(ACTIVE.replace("sys.argv[1:]", repr(beside)), tmp_path)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from chiplog.frontends.ezpz.summary_line import CONSTANTS
 from chiplog.frontends.ezpz.utils import format_compact_summary, format_memory_summary
+from chiplog.metrics.catalog import is_setting
 
 INF, NAN = math.inf, math.nan
 
@@ -54,6 +56,9 @@ INF, NAN = math.inf, math.nan
         ({"ok": True, "n": 3, "s": "abc", "none": None}, {}, "ok=True n=3 s=abc none=None"),
         ({"v": [1, 2.5]}, {}, "v[0]=1 v[1]=2.500000"),
         ({"d": {"a": 1.5}}, {"precision": 1}, "d.a=1.5"),
+        ({"opt": {"lr": 1e-4, "step": 7}, "a": 1.0}, {"precision": 1}, "opt.lr=0.000100 opt.step=7    a=1.0"),
+        ({"opt.beta1": 0.9, "opt.beta1/std": 0.0}, {}, "opt.beta1=0.900000"),
+        ({"layers": [{"a": 1.0}]}, {"precision": 1}, "layers[0].a=1.0"),
         ({"loss": 0.5, "mem_alloc": 1.5, "mem_alloc/mean": 1.5, "train/mem_reserved": 2.0}, {"precision": 2}, "loss=0.50 memory=1.50GiB (cur)"),
         ({"loss": 0.5, "mem_alloc": 1.5, "mem_reserved": 2.0}, {"precision": 2}, "loss=0.50 memory=1.50/2.00GiB"),
         ({"100%": 0.5}, {"precision": 1}, "100%=0.5"),
@@ -119,3 +124,8 @@ MEM = {
 def test_memory(metrics: dict[str, float], how: dict[str, Any], text: str) -> None:
     """Allocated and reserved, with the share of the device that was needed at most; the other form is an option."""
     assert format_memory_summary(metrics, **how) == text
+
+
+def test_every_constant_of_the_line_has_no_statistics_across_ranks() -> None:
+    """What is bare in the line is not sent to the other ranks either."""
+    assert all(is_setting(name) for name in CONSTANTS)

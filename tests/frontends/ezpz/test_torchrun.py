@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+import chiplog
+from chiplog.core.records import Event
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -100,3 +103,13 @@ def test_facts_given_at_the_end_are_with_the_run(job: Job) -> None:
 def test_a_stopwatch_is_heard_on_rank_0_alone(job: Job) -> None:
     """Without any logging set up."""
     assert job.stderr.count("forward took 0.0") == 4
+
+
+def test_a_normal_end_is_not_a_missing_rank(job: Job) -> None:
+    """The other ranks end before rank 0, which still writes files: nothing is reported, and no gap is recorded."""
+    said = [line for line in job.stderr.splitlines() if line.startswith("chiplog:")]
+    assert said == ["chiplog: 't' is not a number ('words'); stored as text"]  # once, by the rank that stores it
+    for run in (job.folder / "runs" / "default").iterdir():
+        stored = chiplog.read(run)
+        assert stored.state == "finished"
+        assert not [one for one in stored.records("event") if isinstance(one, Event) and one.name == "gap"]

@@ -25,7 +25,7 @@ from chiplog.frontends.ezpz.tracker import (
     setup_tracker,
 )
 from tests.frontends.ezpz.scripts import run_script
-from tests.sinks.wandb.test_sink import offline_rows
+from tests.support.wandb_runs import offline_rows
 
 
 @pytest.fixture(autouse=True)
@@ -250,11 +250,11 @@ def test_options_reach_the_backends_that_know_them() -> None:
 
 
 def test_other_ranks_write_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No sheet, no lines, no run."""
+    """No sheet, no lines, no run, and none at W&B."""
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    history = History(backends="csv", outdir=tmp_path / "out", distributed_history=False)
-    assert history.update({"loss": 1.0}) == "loss=1.000000"
+    history = History(backends="csv,wandb", outdir=tmp_path / "out", distributed_history=False)
+    assert history.update({"loss": 1.0}) == "loss=1.000000" and history.tracker.wandb_run is None
     history.finalize(outdir=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
@@ -325,6 +325,7 @@ def test_the_own_object_of_wandb_is_reached(tmp_path: Path) -> None:
 
 BESIDE = """
 import os
+import torch
 import wandb
 from chiplog.frontends import ezpz
 from chiplog.version import VERSION
@@ -332,6 +333,7 @@ from chiplog.version import VERSION
 history = ezpz.History(project_name="my-project", backends="wandb")
 assert wandb.run is not None and wandb.run is history.tracker.wandb_run
 assert wandb.run.config["ezpz_version"] == VERSION and wandb.run.config["hostname"] == os.uname().nodename
+assert wandb.run.config["torch_version"] == torch.__version__
 second = ezpz.History(project_name="my-project", backends="wandb")
 assert wandb.run is history.tracker.wandb_run is not second.tracker.wandb_run
 for step in range(3):

@@ -58,6 +58,11 @@ def test_what_a_rank_logged_before_it_ended_still_counts(told: tuple[Path, dict[
     assert [row.get("loss/std") for row in rows] == [0.5] * 10
 
 
+def test_what_a_rank_logged_before_rank_0_had_started_still_counts(told: tuple[Path, dict[str, Any]]) -> None:
+    rows = first(told, "slow_start")["rows"]
+    assert [row.get("loss/mean") for row in rows] == [1.5] * 10
+
+
 def test_a_row_of_rank_0_alone_stalls_nobody_and_shifts_nothing(told: tuple[Path, dict[str, Any]]) -> None:
     found = first(told, "own_row")
     losses = [row for row in found["rows"] if "loss" in row]

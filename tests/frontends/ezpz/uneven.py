@@ -15,6 +15,7 @@ import torch.distributed as dist
 import chiplog
 from chiplog.frontends.ezpz import History
 from chiplog.frontends.ezpz import history as histories
+from chiplog.frontends.ezpz.output.jsonl import JsonlFile
 from tests.runtime.ranks.nursery import Rank, results, start
 
 DEADLINE = 1.0
@@ -51,6 +52,23 @@ def first_to_finish(mine: Rank) -> Any:
     for step in range(10):
         if step == 7 and mine.rank == 0:
             time.sleep(3.0)
+        history.update({"loss": 1.0 + mine.rank}, step=step)
+    history.finalize(outdir="out", plot=False)
+    return {"rows": [] if mine.rank else _rows(history)}
+
+
+def slow_start(mine: Rank) -> Any:
+    """Rank 0 opens its files for longer than it is waited for, as if it imported W&B; rank 1 logs everything and ends."""
+    if mine.rank == 0:
+        opened = JsonlFile.open
+
+        def slowly(self: JsonlFile, outdir: str = "", rank: int = 0) -> Any:
+            time.sleep(DEADLINE + 0.5)
+            return opened(self, outdir, rank)
+
+        JsonlFile.open = slowly  # type: ignore[method-assign]
+    history = _history(mine)
+    for step in range(10):
         history.update({"loss": 1.0 + mine.rank}, step=step)
     history.finalize(outdir="out", plot=False)
     return {"rows": [] if mine.rank else _rows(history)}
@@ -109,7 +127,7 @@ def not_a_number(mine: Rank) -> Any:
 if __name__ == "__main__":
     home = Path(sys.argv[1])
     told = {}
-    for scenario in (slow, first_to_finish, own_row, epochs, one_alone, not_a_number):
+    for scenario in (slow, first_to_finish, slow_start, own_row, epochs, one_alone, not_a_number):
         place = home / scenario.__name__
         told[scenario.__name__] = results(start(scenario, 2, place), place)
     (home / "results.json").write_text(json.dumps(told))

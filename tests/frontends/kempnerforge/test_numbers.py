@@ -57,6 +57,7 @@ def test_a_config_need_not_say_how_many_experts_it_has() -> None:
 def test_mfu_is_the_share_of_the_peak() -> None:
     """Checks 5 and 7: exactly, and 0.0 where there is nothing to divide by."""
     assert compute_mfu(LLAMA, 10_000, 1, 989) == 0.4334043450758342
+    assert compute_mfu(LLAMA, 80_000, 8, 989) == pytest.approx(0.4334043450758342)
     assert compute_mfu(Model(), 1e6, 1, 312) == 0.07550030769230769
     assert compute_mfu(Model(), 1e6, 1, 0.0) == compute_mfu(Model(), 0.0, 1, 312) == compute_mfu(Model(), 1e6) == 0.0
     assert compute_mfu(Model(), 1e6, 0, 312) == 0.0

@@ -39,12 +39,7 @@ from chiplog.frontends.kempnerforge import (
 )
 from chiplog.frontends.kempnerforge.tracker import _LoggingBackend, format_step
 from tests.frontends.kempnerforge.job import Job, Model, job, train
-
-KEYS = [
-    "train/loss", "train/grad_norm", "train/lr", "train/tokens_per_sec", "train/mfu", "train/step_time_sec",
-    "gpu/allocated_gb", "gpu/peak_gb", "gpu/reserved_gb", "gpu/mem_utilization",
-    "smoothed/loss", "smoothed/tokens_per_sec", "smoothed/mfu", "smoothed/step_time",
-]  # fmt: skip
+from tests.support.kempnerforge_runs import KEYS, scalars
 
 
 class Fake:
@@ -477,19 +472,11 @@ def test_a_place_that_cannot_be_written_costs_no_training(
     tracker = MetricsTracker(job(log_interval=1))
     assert all(train(tracker, [1.0, 2.0]))
     tracker.close()
-    assert capfd.readouterr().err.count("This run is kept in") == 1
+    assert capfd.readouterr().err.count(". Using ") == 1
     assert len(list(Path("elsewhere").rglob("run.json"))) == 1
 
 
 # -- TensorBoard -------------------------------------------------------------------------------------------------------
-
-
-def scalars(folder: str, tag: str) -> list[tuple[int, float]]:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    loaded = EventAccumulator(folder, size_guidance={"scalars": 0})
-    loaded.Reload()
-    return [(one.step, one.value) for one in loaded.Scalars(tag)]
 
 
 def test_tensorboard_has_the_logged_steps() -> None:

@@ -15,11 +15,11 @@ import pytest
 import chiplog
 from chiplog.frontends.surogate import GPUUtilInfo, training_logger_context
 from chiplog.frontends.surogate.config import load
-from chiplog.frontends.surogate.context import backends, log_file, options
+from chiplog.frontends.surogate.context import backends, log_file, options, run_name
 from tests.frontends.surogate.logs import STEP, read
-from tests.sinks.test_aim import points, runs
 from tests.sinks.wandb.server import Server
-from tests.sinks.wandb.test_sink import environ
+from tests.support.aim_runs import points, runs
+from tests.support.wandb_runs import environ
 
 ALL = {
     "report_to": ["wandb", "aim"], "wandb_project": "my-project", "wandb_name": "my-run",
@@ -44,6 +44,16 @@ def test_report_to(report_to, wanted):
 def test_every_option_of_a_backend(key, backend, option):
     """As the YAML names it, as the sink takes it."""
     assert backends(ALL)[backend][option] == ALL[key]
+
+
+@pytest.mark.parametrize(("config", "name"), [
+    ({"report_to": "wandb", "wandb_name": "a"}, "a"), ({"report_to": ["wandb", "aim"], "aim_name": "b"}, "b"),
+    ({"report_to": "wandb", "wandb_name": "a", "run_name": 7}, "7"), ({"report_to": "aim", "wandb_name": "a"}, None),
+    ({"run_name": ""}, None),
+])  # fmt: skip
+def test_a_run_has_the_name_that_its_backends_have(config, name):
+    """The documented options name the run here too; `run_name`, which names it everywhere, comes first."""
+    assert run_name(config, backends(config)) == name
 
 
 DOCUMENTED = """
@@ -215,14 +225,16 @@ def test_37_to_40_what_arrives_at_wandb():
     assert (run.series("gpu/dram_free"), run.series("gpu/pcie_tx")) == ([(1, 8192.0)], [(1, 512.0)])
     for key, value in MOE.items():
         assert run.series(key) == [(1, value)], key
-    assert len(run.series("allocations")) == 1
+    ((_, chart),) = run.series("allocations")
+    drawn = run.files[chart["path"]].decode()
+    assert "<circle" in drawn and "weights  4,096.0 MiB, 100.0%" in drawn
     assert run.series("flops/blocks") == [(0, 36_000_000_000)]
 
 
 TWICE = """
 from chiplog.frontends.surogate import training_logger_context
 for name, rate in (("first", 1e-4), ("second", 2e-4)):
-    config = {"report_to": "wandb", "output_dir": "output", "run_name": name, "learning_rate": rate, "verbosity": -2}
+    config = {"report_to": "wandb", "output_dir": "output", "wandb_name": name, "learning_rate": rate, "verbosity": -2}
     with training_logger_context(config) as logger:
         logger.log_step(0, 0.125, 16384, 156, 0.1234, rate, rate)
 with training_logger_context({**config, "resume_from_checkpoint": True}) as again:

@@ -177,7 +177,7 @@ def test_a_disk_that_refuses_gets_everything_later(tmp_path, capsys):
     made.log_message(2, "c")
     made.close()
     assert [record["message"] for record in read(folder / "log.json")] == ["a", "b", "c"]
-    assert "sink 'log' fails" in capsys.readouterr().err
+    assert "sink 'log' failed" in capsys.readouterr().err
 
 
 def test_a_slow_disk_is_waited_for_once(tmp_path, monkeypatch):

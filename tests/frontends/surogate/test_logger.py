@@ -144,6 +144,21 @@ def test_every_number_of_a_step_may_be_named(logger, tmp_path):
     assert list(moe)[-3:] == ["moe_aux_loss", "moe_z_loss", "moe_load_imbalance"] and moe["moe_z_loss"] == 0.2
 
 
+def test_the_routers_of_a_step_by_their_places(logger, tmp_path, capsys):
+    """`log_step` takes them behind its seven arguments, in the order of the record; one too many is reported."""
+    for further in ((0.0234, 0.0012, 1.45), (0.0234, 0.0012, 1.45, 0.9375), (0.0234, 0.0012), tuple(range(11))):
+        logger.log_step(1, *STEP, *further)
+    three, four, two, ten = (
+        {name: value for name, value in record.items() if name.startswith("moe_")}
+        for record in read(tmp_path / "log.json")
+    )
+    assert three == {"moe_aux_loss": 0.0234, "moe_z_loss": 0.0012, "moe_load_imbalance": 1.45}
+    assert four == {**three, "moe_expert_utilization": 0.9375}
+    assert two == {"moe_aux_loss": 0.0234, "moe_z_loss": 0.0012} and list(ten.values()) == list(range(10))
+    assert logger.get_moe_stats()["load_imbalance"] == 2
+    assert capsys.readouterr().err.count("log_step: a step has 7 numbers, then at most moe_aux_loss, moe_z_loss") == 1
+
+
 def test_a_dense_step_that_names_routers_is_dense(logger):
     """A training loop may pass None for what its model does not have."""
     logger.log_step(1, *STEP, moe_aux_loss=None, moe_z_loss=None, moe_load_imbalance=None)

@@ -32,13 +32,14 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.timeout(120)
-def test_on_two_ranks_the_log_holds_surogates_own_records():
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_on_several_ranks_the_log_holds_surogates_own_records(ranks):
     """Each eval has its loss, the console shows those lines and no other; also where statistics are asked for."""
     Path("train.py").write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "train.py"],
-        capture_output=True, text=True, timeout=100, check=True,
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", "train.py"],
+        capture_output=True, text=True, timeout=180, check=True,
     )  # fmt: skip
     for name in ("plain", "asked"):
         found = read(f"output/{name}.json")

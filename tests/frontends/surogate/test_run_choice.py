@@ -17,7 +17,7 @@ def test_35_another_training_into_the_same_file_is_another_run(tmp_path, capsys)
     names = ("log.1.json", "log.2.json", "log.json")
     assert [[record["step"] for record in read(tmp_path / name)] for name in names] == [[0], [1], [2]]
     assert len({run.id for run in runs}) == 3 and [len(chiplog.read(run.dir).attempts) for run in runs] == [1, 1, 1]
-    assert capsys.readouterr().err.count("log.json was there already; it is kept as log.") == 2
+    assert capsys.readouterr().err.count("log.json already exists; the old file is now log.") == 2
 
 
 def test_35_resuming_is_asked_for(tmp_path):

@@ -55,7 +55,7 @@ def test_routers_may_have_more(record):
 
 
 @pytest.mark.parametrize(("call", "wanted"), [
-    (lambda made: made.log_step(1, *STEP, 8, 9, 10), {"log": "step", **dict(zip(FIELDS, STEP, strict=True))}),
+    (lambda made: made.log_step(1, *STEP, *range(11)), {"log": "step", **dict(zip(FIELDS, STEP, strict=True)), "moe_router_confidence": 9}),
     (lambda made: made.log_step_kd(1, *STEP, 0.5, 9), {"log": "step", "kd_loss": 0.5, "loss": STEP[4]}),
     (lambda made: made.log_step_moe(1, *STEP, *range(11)), {"log": "step", "moe_aux_loss": 0, "moe_router_confidence": 9}),
     (lambda made: made.log_eval(1, 0.1, 10, 1, 2.0, 3.0), {"log": "eval", "loss": 2.0}),

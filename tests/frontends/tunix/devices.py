@@ -28,7 +28,7 @@ class Later:
     def watch(self, work: Any) -> None:
         self.works.append(work)
 
-    def settle(self, timeout: float) -> None:
+    def wait_for_work(self, timeout: float) -> None:
         pass
 
     def poll(self) -> None:
@@ -41,7 +41,7 @@ class Later:
         """The oldest work of this name was done at this second."""
         work = next(one for one in self.works if one.span.name == name)
         self.works.remove(work)
-        work.tracer.land(work, int(at * 1e9), error)
+        work.tracer.finish_work(work, int(at * 1e9), error)
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:

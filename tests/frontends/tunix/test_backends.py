@@ -26,8 +26,8 @@ from chiplog.frontends.tunix.sft.metrics_logger import (
     WandbBackend,
 )
 from tests.frontends.tunix.backend import Keeps
-from tests.runtime.ranks.test_launchers import start, start_jax
 from tests.sinks.wandb.server import Server
+from tests.support.launchers import start, start_jax
 from tests.support.ports import free_port
 
 
@@ -36,7 +36,11 @@ class Writer:
 
     def __init__(self) -> None:
         self.scalars: list[tuple[int, dict[str, Any]]] = []
+        self.histograms: list[tuple[int, dict[str, Any]]] = []
         self.ended: list[str] = []
+
+    def write_histograms(self, step: int, arrays: dict[str, Any], num_buckets: dict[str, int] | None = None) -> None:
+        self.histograms.append((step, {name: value.tolist() for name, value in arrays.items()}))
 
     def write_scalars(self, step: int, scalars: dict[str, Any]) -> None:
         self.scalars.append((step, dict(scalars)))
@@ -139,6 +143,7 @@ def test_a_writer_of_clu_is_a_factorys_product() -> None:
     logger.log("actor", "vector", [1.0, 2.0], "train", 3)
     logger.close()
     assert writer.scalars == [(step, {"actor/train/loss": float(step)}) for step in range(3)]
+    assert writer.histograms == [(3, {"actor/train/vector": [1.0, 2.0]})]
     assert writer.ended[-1] == "close"
 
 
@@ -251,6 +256,21 @@ def test_settings_alone_may_say_that_wandb_is_offline(monkeypatch: pytest.Monkey
     assert about["mode"] == "offline" and about["settings"] == {"run_tags": ["a"]}
     options = MetricsLoggerOptions("logs", backend_kwargs={"wandb": {"settings": wandb.Settings(mode="offline")}})
     assert [type(one).__name__ for one in options.create_backends()] == ["SinkBackend", "SinkBackend"]
+
+
+@pytest.mark.parametrize("how", ["argument", "settings", "variable"])
+def test_a_disabled_wandb_is_left_out_without_a_word(
+    how: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No process is started for it, so that the end of a script does not wait for one."""
+    kwargs: dict[str, Any] = {"argument": {"mode": "disabled"}, "settings": {"settings": {"mode": "disabled"}}}.get(
+        how, {}
+    )
+    if how == "variable":
+        monkeypatch.setenv("WANDB_MODE", "disabled")
+    options = MetricsLoggerOptions("logs", backend_kwargs={"wandb": kwargs})
+    assert [backend.sink for backend in options.create_backends()] == ["tensorboard"]
+    assert capfd.readouterr().err == ""
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from chiplog.frontends.tunix.metrics_logger import MetricsLogger, MetricsLoggerOptions
 from chiplog.frontends.tunix.otel import gauge_name, parts
 from tests.frontends.tunix.backend import Keeps
-from tests.sinks.test_otel import Endpoint
+from tests.support.otlp import Endpoint
 from tests.support.waiting import wait_for
 
 

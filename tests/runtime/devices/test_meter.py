@@ -23,11 +23,18 @@ def test_a_known_device_needs_no_peak(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("options", [{"dtype": "bf17"}, {"log_every": 0}, {"log_evry": 1}])
+@pytest.mark.parametrize("options", [{"dtype": "bf17"}, {"log_every": 0}, {"params": "7B"}])
 def test_mistakes_are_bad_settings(options: dict[str, object]) -> None:
     """The error names the call."""
     with pytest.raises(BadSetting, match=r"run\.meter: "):
         meter(**options)  # type: ignore[arg-type]
+
+
+def test_an_unknown_option_lists_the_options() -> None:
+    """With the one that was probably meant, and none that users cannot pass."""
+    with pytest.raises(BadSetting, match="no option 'total'; did you mean 'total_steps'") as raised:
+        meter(total=12)
+    assert "params" in str(raised.value) and "quiet" not in str(raised.value)
 
 
 def test_a_meter_counts_by_parameters_or_by_a_module() -> None:

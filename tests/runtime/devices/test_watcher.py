@@ -275,9 +275,9 @@ def test_values_on_the_host_are_done_at_once() -> None:
         with tracer.span("s", devices="d") as span:
             span.async_end(work)
     wait_for(lambda: not len(watch))
-    batch = tracer.take(0)
+    batch = tracer.next_batch(0)
     assert batch is not None and len(batch["id"]) >= 12 and not batch["failed"]
-    watch.settle(0)
+    watch.wait_for_work(0)
 
 
 def test_devices_go_by_their_names() -> None:
@@ -379,7 +379,7 @@ def test_spans_after_the_end_are_nothing(run: chiplog.Run) -> None:
     run.finish()
     with run.span("late", devices="tpu0") as span:
         span.async_end(1)
-    assert not run._tracer.done and not chiplog.read(run.dir).spans()
+    assert not run.tracer.done and not chiplog.read(run.dir).spans()
 
 
 def test_another_device_is_seen_while_the_first_is_at_work(run: chiplog.Run) -> None:

@@ -19,7 +19,7 @@ import chiplog
 from chiplog.core import records
 from chiplog.core.errors import BadSetting
 from chiplog.runtime.process import capture as engine
-from chiplog.runtime.process.capture import BURST, CHUNK, GOES_ON, LINE, Capture
+from chiplog.runtime.process.capture import BURST, CHUNK, CONTINUED, LINE, Capture
 
 
 class Streams:
@@ -167,7 +167,7 @@ def test_a_long_line_goes_on_in_another(streams: Streams) -> None:
     sys.stdout.write("x" * (LINE + 2000))
     sys.stdout.write("y" * 10 + "\n")
     first, second = streams.kept()
-    assert first == "x" * LINE + GOES_ON and second == "x" * 2000 + "y" * 10
+    assert first == "x" * LINE + CONTINUED and second == "x" * 2000 + "y" * 10
     print("z" * 12_000_000)
     kept = streams.kept()
     assert len(kept) == 2 + CHUNK // LINE
@@ -199,7 +199,7 @@ def test_a_flood_without_a_newline_is_counted_in_characters(streams: Streams) ->
         sys.stdout.write("." * 20)
     kept = streams.kept()
     assert kept[0].endswith(" characters not kept")
-    assert all(line.endswith(GOES_ON) for line in kept[1:])
+    assert all(line.endswith(CONTINUED) for line in kept[1:])
 
 
 @listening

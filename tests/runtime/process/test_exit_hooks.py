@@ -13,6 +13,13 @@ import chiplog
 from chiplog.store.reader import Stored
 
 START = "import sys, chiplog; run = chiplog.init('p', id='run', sinks='none'); run.log({'loss': 1.0})\n"
+MARK = """
+import atexit, sys
+from chiplog.runtime.process import exit_hooks
+
+exit_hooks.mark_exits()
+atexit.register(lambda: print(repr(exit_hooks.exit_error())))
+"""
 
 
 def end(folder: Path, code: str) -> tuple[str, str]:
@@ -76,3 +83,36 @@ def test_sigterm_flushes_and_still_ends_the_process(tmp_path: Path) -> None:
     assert ended(tmp_path, "term") == -signal.SIGTERM
     (stored,) = chiplog.runs(tmp_path)
     assert stored.series("loss").values.tolist() == [1.0]
+
+
+def shown(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", MARK + code], capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("pass", "None"),
+        ("sys.exit(3)", "SystemExit(3)"),
+        ("exit('too bad')", "SystemExit('too bad')"),
+        ("quit()", "SystemExit(None)"),
+        ("try:\n    sys.exit(3)\nexcept SystemExit:\n    pass", "None"),
+        ("try:\n    sys.exit(3)\nexcept SystemExit:\n    pass\nsys.exit(4)", "SystemExit(4)"),
+        ("import threading\nt = threading.Thread(target=sys.exit, args=(5,))\nt.start(); t.join()", "None"),
+    ],
+)
+def test_an_exit_handler_sees_the_exit_that_ends_the_process(code: str, error: str) -> None:
+    """Not one that somebody has caught, nor that of a thread."""
+    assert shown(code) == error
+
+
+def test_unwatched_the_functions_are_the_originals_again() -> None:
+    """After as many calls as of `mark_exits`; what has been wrapped since stays."""
+    code = (
+        "exit_hooks.mark_exits(); first = sys.exit; exit_hooks.unmark_exits(); assert sys.exit is first\n"
+        "exit_hooks.unmark_exits(); assert type(sys.exit).__name__ == 'builtin_function_or_method'\n"
+        "import pickle; exit_hooks.mark_exits(); assert pickle.loads(pickle.dumps(sys.exit)) is sys.exit\n"
+        "print('good')"
+    )
+    assert shown(code).startswith("good")

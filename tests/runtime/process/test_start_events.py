@@ -6,7 +6,7 @@ from pathlib import Path
 
 import chiplog
 from chiplog.runtime.process import start_events
-from chiplog.store.runs import manifest
+from chiplog.store import manifest
 
 
 def test_a_run_starts_with_its_config_and_environment(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,23 +16,14 @@ import pytest
 import chiplog
 from chiplog.core import records
 from tests.runtime.ranks.slurm import slurm
+from tests.support.launchers import CLEAN, start, start_jax
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 
 SCRIPT = str(Path(__file__).parent / "launched.py")
 LEAVING = str(Path(__file__).parent / "leaving.py")
-CLEAN = {
-    key: value
-    for key, value in os.environ.items()
-    if not key.startswith(("CHIPLOG_", "SLURM_", "OMPI_", "PMI", "RANK", "WORLD"))
-} | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
 
 pytestmark = pytest.mark.timeout(120)
-
-
-def start(words: Sequence[str], **environ: str) -> None:
-    done = subprocess.run(words, env={**CLEAN, **environ}, capture_output=True, text=True, timeout=290, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def told(folder: Path, world: int) -> list[dict[str, Any]]:
@@ -141,23 +131,6 @@ def test_jax_with_two_processes(tmp_path: Path) -> None:
     """JAX, by its coordinator."""
     start_jax(2, SCRIPT, str(tmp_path), "jax")
     check_statistics(told(tmp_path, 2))
-
-
-def start_jax(world: int, *words: str) -> None:
-    environ = {
-        **CLEAN, "JAX_PLATFORMS": "cpu", "COORDINATOR": f"127.0.0.1:{free_port()}", "WORLD": str(world)
-    }  # fmt: skip
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, *words],
-            env={**environ, "ME": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        for rank in range(world)
-    ]
-    said = [rank.communicate(timeout=100)[0].decode() for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0] * world, "\n".join(said)
 
 
 def test_jax_goes_on_without_a_rank_that_has_finished(tmp_path: Path) -> None:

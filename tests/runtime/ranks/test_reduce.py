@@ -161,7 +161,7 @@ def test_a_straggler_is_named_with_its_host_and_its_clocks(told: Told) -> None:
     """And why: it waits for its data."""
     stored = chiplog.read(told.ranks[0])
     (alert,) = [record for record in stored.records("alert") if isinstance(record, records.Alert)]
-    assert alert.title.startswith("rank 2 on ") and "waits for data" in alert.text
+    assert alert.title.startswith("rank 2 on ") and "waited for data" in alert.text
     assert alert.evidence["device"] == {"clock": 300, "throttle": "thermal"}
     assert set(stored.series("ranks/slowest").values) == {2.0}
 

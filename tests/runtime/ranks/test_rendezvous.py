@@ -86,7 +86,9 @@ class Mute:
 
 def test_a_journal_that_would_belong_to_no_run_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     """Where it writes nothing of its own, a rank goes on without rank 0's word."""
-    with pytest.raises(BadSetting, match=r"rank 3 has not learned .* \(nothing for 60 s\); .*CHIPLOG_RUN_ID"):
+    with pytest.raises(
+        BadSetting, match=r"rank 3 did not receive the run id .* \(nothing for 60 s\); .*CHIPLOG_RUN_ID"
+    ):
         Rendezvous(Mute()).agree("run", "launch", must=True)
     assert Rendezvous(Mute()).agree("run", "launch") == ("run", "launch")
-    assert "rank 3 has not learned the run from rank 0" in capsys.readouterr().err
+    assert "rank 3 did not receive the run id from rank 0" in capsys.readouterr().err

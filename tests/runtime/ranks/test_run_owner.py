@@ -18,8 +18,8 @@ from chiplog.runtime.ranks import run_claims
 from chiplog.runtime.ranks.run_claims import SharedClaims
 from chiplog.store import layout
 from chiplog.store.runs import state
-from tests.core.engine.test_step_loop import Faraway
-from tests.runtime.ranks.test_launchers import CLEAN, start
+from tests.support.device_values import Faraway
+from tests.support.launchers import CLEAN, start
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 
@@ -150,7 +150,7 @@ def test_without_a_group_a_rank_that_logs_alone_has_a_run(began: list[int], tmp_
     said = play(tmp_path, began, "1")[-1]
     (path,) = [path for path in runs(tmp_path) if 1 in kept(path)]
     assert kept(path) == {1: [0]} and "== 1 step in" in said
-    assert said.count("rank 1 logs and rank 0 does not, so rank 1 keeps the run") == 1 and "init(ranks=1)" in said
+    assert said.count("rank 1 logs and rank 0 does not, so rank 1 records the run") == 1 and "init(ranks=1)" in said
     assert "train/odd" in (path / "files" / "metrics.csv").read_text()
     (sent,) = path.rglob("*.wandb")
     assert path.name.encode() in sent.read_bytes() and b"train/odd" in sent.read_bytes()

@@ -122,7 +122,7 @@ def test_spans_do_not_disturb_a_backend(kind: str) -> None:
     run = begin(globals()[kind])
     with run.span("x"):
         pass
-    run.tasks.write_spans()
+    run.write_spans()
     run.log({"loss": 2.5}, step=1)
     assert run.finish()
     assert "2.5" in str(run.sink("my_backend" if kind == "Backend" else kind.lower()).calls)  # type: ignore[attr-defined]
@@ -325,7 +325,7 @@ def test_a_record_that_a_backend_rejects_is_left_out() -> None:
     picky = Picky()
     courier = delivery.Courier("picky", backends.wrap(picky, IDENTITY), Path(), Segment(0, 1, 0))
     batch: list[AnyRecord] = [Step(seq, 0, seq, {"a": seq, "b": seq}) for seq in range(8)]
-    courier._deliver(batch)
+    courier.writer.write(courier.sink, batch, ["r0-a1"] * len(batch))
     assert courier.health()["skipped"] == 1 and courier.health()["last_error"] == "three"
     wanted = [(name, seq) for seq in range(8) for name in "ab" if (name, seq) != ("b", 3)]
     assert [call[:2] for call in picky.calls] == wanted

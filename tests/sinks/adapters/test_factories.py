@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -77,11 +78,9 @@ def test_a_client_that_is_bound_to_its_thread_works() -> None:
     for step in range(3):
         run.log({"loss": float(step)}, step=step)
     assert run.finish()
-    assert sqlite3.connect("metrics.db").execute("SELECT * FROM metrics").fetchall() == [
-        ("loss", 0.0),
-        ("loss", 1.0),
-        ("loss", 2.0),
-    ]
+    with closing(sqlite3.connect("metrics.db")) as database:
+        rows = database.execute("SELECT * FROM metrics").fetchall()
+    assert rows == [("loss", 0.0), ("loss", 1.0), ("loss", 2.0)]
 
 
 def test_a_factory_is_called_once_and_gives_the_backend_its_name() -> None:

@@ -55,3 +55,16 @@ def test_steps_between_rows_count() -> None:
         for step in steps:
             progress.step(Row(step, 0, {}))
         assert progress.steps == count
+
+
+def test_tokens_in_the_row_count_for_all_ranks() -> None:
+    """With the statistics of a step the rate is that of all ranks; later rows without them estimate it."""
+    progress = Progress(DEFAULT, {})
+    own: dict[str, float] = {"train/tokens": 1000}
+    rows = [Row(step, step * SECOND, own) for step in range(4)]
+    assert "@tokens_per_sec" not in progress.step(rows[0])
+    assert progress.step(rows[1])["@tokens_per_sec"] == 1000.0
+    assert progress.step(rows[2], {"train/tokens/sum": 2500.0})["@tokens_per_sec"] == 2500.0
+    assert progress.step(rows[3])["@tokens_per_sec"] == 2500.0
+    timed = Row(4, 4 * SECOND, own | {"train/step_time_sec": 0.5})
+    assert progress.step(timed, {"train/step_time_sec/max": 1.0})["@tokens_per_sec"] == 2500.0

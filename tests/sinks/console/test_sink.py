@@ -9,7 +9,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.protocols import Sink
 from chiplog.core.records import Alert, Attempt, Eval, Event, Finish, Step
 from chiplog.sinks.console import sink as console
-from chiplog.sinks.console.sink import Console
+from chiplog.sinks.console.sink import SECOND, Console, LineRate
 from chiplog.sinks.console.statistics_wait import PATIENCE, StatisticsWait
 from chiplog.sinks.shared.rows import Row
 
@@ -458,3 +458,42 @@ def test_the_default_one_writes_to_stdout(tmp_path, capsys):
         r":: step       1 [ 25.0%]   loss  2.3456 | 125.3k tok/s +3",
         f"== 1 step in 00m00s | {tmp_path}",
     ]
+
+
+def test_a_loss_of_another_rank_is_shown_by_its_mean() -> None:
+    """Rank 0 logs something else; the line of the step has the mean of the ranks that have a loss."""
+    behind = Step(1, T, 1, {"loss/mean": 0.5}, across=True)
+    assert "loss  0.5000" in lines([step(1, {"mem": 1.0}), behind, step(2, {"mem": 1.0})])[0]
+
+
+def test_a_line_has_no_statistics_of_what_it_does_not_show():
+    """With `meter(log_every=5)` a row has those of the steps between; only the loss is worth a place."""
+    row = {"loss": 1.0, "train/interval_steps": 5, "train/step_time_sec": 0.2, "train/step_time_sec/mean": 0.2}
+    assert lines([step(1, row)])[0] == ":: step       1   loss  1.0000 |   200 ms"
+
+
+def test_lines_come_at_the_rate_on_average() -> None:
+    """A hundred lines per second for ten seconds, at two per second: about twenty."""
+    rate = LineRate(2.0)
+    shown = [number for number in range(1000) if rate.allows(number * SECOND // 100)]
+    assert 20 <= len(shown) <= 22
+
+
+def test_lines_for_one_second_come_at_once() -> None:
+    """A burst after a pause is shown as far as the rate allows."""
+    rate = LineRate(4.0)
+    assert [rate.allows(10 * SECOND) for _ in range(6)] == [True, True, True, True, False, False]
+
+
+def test_a_clock_that_goes_back_does_not_stop_the_lines() -> None:
+    """After a correction of the clock, the next line is shown."""
+    rate = LineRate(1.0)
+    assert rate.allows(1000 * SECOND)
+    assert rate.allows(10 * SECOND)
+
+
+def test_without_a_rate_every_line_is_shown() -> None:
+    """None and zero both mean no limit."""
+    for no_limit in (None, 0.0):
+        rate = LineRate(no_limit)
+        assert all(rate.allows(5) for _ in range(100))

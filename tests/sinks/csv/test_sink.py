@@ -251,7 +251,7 @@ def test_a_file_that_was_there_is_kept(tmp_path, capsys):
     assert (tmp_path / "metrics.2.csv").read_text() == "mine"
     assert (tmp_path / "metrics.1.csv").read_text() == "older"
     assert len(read(tmp_path / "metrics.csv")) == 2
-    assert "kept as metrics.2.csv" in capsys.readouterr().err
+    assert "the old file is now metrics.2.csv" in capsys.readouterr().err
 
 
 def test_files_of_another_run_are_kept_when_the_first_state_is_taken(tmp_path):
@@ -313,11 +313,13 @@ def test_a_restore_that_fails_is_done_before_the_next_write(tmp_path):
     state, good = sink.state(), contents(tmp_path)
     sink.write([step(1, a=1, b=2)])
     sink.close()
-    (tmp_path / ".metrics.csv.new").mkdir()  # in the way of the rewrite
+    (tmp_path / "metrics.csv").rename(tmp_path / "kept")
+    (tmp_path / "metrics.csv").mkdir()  # in the way of the rewrite
     for attempt in (lambda: sink.restore(state), lambda: sink.write([step(1, a=1)]), sink.state):
         with pytest.raises(OSError):
             attempt()
-    (tmp_path / ".metrics.csv.new").rmdir()
+    (tmp_path / "metrics.csv").rmdir()
+    (tmp_path / "kept").rename(tmp_path / "metrics.csv")
     assert sink.state() == state
     assert contents(tmp_path) == good
 
@@ -328,7 +330,7 @@ from pathlib import Path
 import msgspec
 from chiplog.core.records import Step, Table
 from chiplog.sinks.csv.sink import Csv
-from chiplog.store.runs.manifest import write_whole
+from chiplog.core.files import writing
 
 place, cursor = Path(sys.argv[1]), Path(sys.argv[2])
 sink = Csv(place)
@@ -339,7 +341,7 @@ for number in range(done, 60):
     sink.write([*rows, Table(0, number, f"t{number // 20}", [{f"c{number // 7}": "two\\nlines"}] * 20)])
     print(number, flush=True)
     if number % 4 == 0:
-        write_whole(cursor, msgspec.json.encode((number + 1, sink.state())))
+        writing.replace(cursor.parent, cursor.name, msgspec.json.encode((number + 1, sink.state())))
 sink.close()
 print("end", flush=True)
 """
@@ -434,6 +436,39 @@ def test_a_metric_called_as_a_column_makes_no_second_one(
     sink.close()
     first, row = (tmp_path / "metrics.csv").read_text().splitlines()
     assert first == header and row.startswith("7,") and row.endswith(f"Z,{cells}")
+
+
+@pytest.mark.parametrize("batches", [[3], [1, 2], [1, 1, 1]])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_step_of_ones_own_is_whole_once_it_differs(tmp_path: Path, batches: list[int], again: bool) -> None:
+    """Also in the rows where it was the step, whichever batch they came in, and after a restart."""
+    rows = [Step(0, 0, step, {"loss": 0.5, "step": step * 10}) for step in range(3)]
+    sink = Csv(tmp_path)
+    for size in batches:
+        sink.write(rows[:size])
+        del rows[:size]
+        if again:
+            state = sink.state()
+            sink = Csv(tmp_path)
+            sink.restore(state)
+    sink.close()
+    header, *lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert header == "step,time,loss,step/value"
+    assert [line.rpartition(",")[2] for line in lines] == ["0", "10", "20"]
+
+
+def test_a_column_that_was_added_before_a_kill_is_taken_back(tmp_path: Path) -> None:
+    """The file was widened, and the state was not saved: what is written again is there once."""
+    sink = Csv(tmp_path)
+    sink.write([Step(0, 0, 0, {"loss": 0.5, "step": 0})])
+    state = sink.state()
+    sink.write([Step(0, 0, 1, {"loss": 0.5, "step": 10})])
+    sink = Csv(tmp_path)
+    sink.restore(state)
+    sink.write([Step(0, 0, 1, {"loss": 0.5, "step": 10})])
+    sink.close()
+    lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert [line.split(",")[0::3] for line in lines] == [["step", "step/value"], ["0", "0"], ["1", "10"]]
 
 
 def test_updates_that_wait_are_written_at_the_end(tmp_path: Path) -> None:

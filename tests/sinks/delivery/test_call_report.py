@@ -25,7 +25,7 @@ def test_skipped_calls_are_reported_once_and_counted_for_readers(
             report.update(calls, lambda: {"state": "ok", "skipped": calls.skipped})  # noqa: B023
     (status,) = cursors.backends(tmp_path)
     assert status.name == "mine" and status.health is not None and status.health.skipped == 5
-    assert capsys.readouterr().err.count("does not take a call (ValueError: no)") == 2
+    assert capsys.readouterr().err.count("rejected a call (ValueError: no)") == 2
 
 
 def test_a_call_that_was_repeated_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

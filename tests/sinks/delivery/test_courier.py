@@ -78,7 +78,7 @@ def test_a_failing_sink_disturbs_nobody(
     bad.error = None
     assert run.finish()
     assert bad.steps == list(range(50))
-    assert capsys.readouterr().err.count("fails") == 1
+    assert capsys.readouterr().err.count("failed") == 1
 
 
 def test_a_hanging_sink_costs_finish_its_timeout_and_no_more(

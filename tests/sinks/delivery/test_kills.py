@@ -16,17 +16,18 @@ from typing import Any, NamedTuple
 import pytest
 
 import chiplog
-from chiplog.store.journal.cursors import enrol, enrolled
 from tests.faults.harness import PATIENCE, count, trainer
 from tests.sinks.conftest import Boat
 from tests.sinks.mlflow.server import Server
-from tests.sinks.test_aim import points as aim_points
-from tests.sinks.test_aim import runs as aim_runs
-from tests.sinks.test_otel import Endpoint
-from tests.sinks.test_trackio import steps as trackio_steps
 from tests.sinks.wandb.server import Server as Wandb
-from tests.sinks.wandb.test_sink import KEY, QUICK
+from tests.support import packages
+from tests.support.aim_runs import points as aim_points
+from tests.support.aim_runs import runs as aim_runs
+from tests.support.destinations import enrol, enrolled
+from tests.support.otlp import Endpoint
+from tests.support.trackio_runs import steps as trackio_steps
 from tests.support.waiting import wait_for
+from tests.support.wandb_runs import KEY, QUICK
 
 pytestmark = [
     pytest.mark.timeout(max(PATIENCE, 600)),  # the packages of services take seconds to import, many on a busy machine
@@ -96,6 +97,8 @@ def _trackio(tmp_path: Path, request: pytest.FixtureRequest) -> Case:
 
 
 def _aim(tmp_path: Path, request: pytest.FixtureRequest) -> Case:
+    packages.need("aim")
+
     def read() -> Points:
         found = aim_runs(tmp_path / "aim") if (tmp_path / "aim").exists() else []
         assert len(found) < 2

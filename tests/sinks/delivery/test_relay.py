@@ -16,8 +16,9 @@ import chiplog
 from chiplog.cli import main
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, UnknownSink
-from chiplog.store.journal.cursors import cursors, enrol
+from chiplog.store.journal.cursors import cursors
 from tests.faults.harness import trainer
+from tests.support.destinations import enrol
 from tests.support.waiting import wait_for
 
 EXPECTED = [(step, {"loss": step / 7}) for step in range(50)]
@@ -60,7 +61,7 @@ def test_on_a_thread_the_native_object_is_here(tmp_path: Path, boat: Any) -> Non
     assert run.sink("boat").secret == "hunter2"  # type: ignore[attr-defined]
     assert run.finish()
     assert boat.cargo == EXPECTED
-    assert not (run.dir / "relay").exists()
+    assert not list((run.dir / "relay").glob("*.json")), "nothing was left to the process that stands by"
 
 
 def test_a_service_that_is_down_costs_one_warning(
@@ -73,7 +74,7 @@ def test_a_service_that_is_down_costs_one_warning(
     run = begin(tmp_path, boat)
     log(run)
     wait_for(lambda: run.health()["sinks"]["boat"]["state"] == "failing", 20)
-    wait_for(lambda: "sink 'boat' fails" in capfd.readouterr().err, 10)
+    wait_for(lambda: "sink 'boat' failed" in capfd.readouterr().err, 10)
     assert run.health()["sinks"]["boat"]["lag_bytes"] > 0
     assert main(["show", str(run.dir)]) == 0
     (line,) = (line for line in capfd.readouterr().out.splitlines() if line.startswith("  boat"))
@@ -83,7 +84,7 @@ def test_a_service_that_is_down_costs_one_warning(
     assert main(["show", str(run.dir)]) == 0
     assert "  boat  up to date" in capfd.readouterr().out
     assert boat.cargo == EXPECTED
-    assert "fails" not in capfd.readouterr().err
+    assert "failed" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("weather", ["raise", "hang"])
@@ -113,10 +114,26 @@ def test_finish_is_bounded_and_sync_completes(
     assert boat.cargo == EXPECTED  # nothing twice
 
 
-def test_a_trainer_that_is_killed_alone_is_delivered_by_its_relay(tmp_path: Path, boat: Any) -> None:
-    """The relay outlives it, delivers the last records, and ends."""
+def test_services_that_fail_are_reported_and_not_waited_for(
+    tmp_path: Path, boat: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The end takes five seconds from when the failure is known, whatever the timeout; and says why."""
+    boat.weather("raise")
+    run = begin(tmp_path, boat)
+    log(run)
+    wait_for(lambda: run.health()["sinks"]["boat"]["state"] == "failing", 60)
+    began = time.monotonic()
+    done = run.finish(timeout=90)
+    assert time.monotonic() - began < 30 and "boat" in done.missing
+    assert capsys.readouterr().err.count("no wind") == 1
+    os.kill(_relay_pid(run.dir), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("relay", ["auto", "thread"])
+def test_a_trainer_that_is_killed_alone_is_delivered_by_its_relay(tmp_path: Path, boat: Any, relay: str) -> None:
+    """The relay outlives it, delivers the last records, and ends; also one that only stands by for a thread."""
     code = f"""
-    run = init(sinks={{"boat": {{"path": {str(boat.path)!r}}}}})
+    run = init(sinks={{"boat": {{"path": {str(boat.path)!r}}}}}, relay={relay!r})
     for n in range(50):
         run.log({{"loss": n / 7}}, step=n)
         ack(n)
@@ -179,7 +196,7 @@ def test_a_record_that_is_rejected_costs_nothing_but_itself(tmp_path: Path, boat
     boat.weather("reject")
     run = begin(tmp_path, boat)
     log(run)
-    assert run.finish()
+    assert "1 record was rejected" in run.finish().missing["boat"]
     assert boat.cargo == [row for row in EXPECTED if row[0] != 3]
     assert run.health()["sinks"]["boat"]["rejected"] == 1
 

@@ -59,7 +59,7 @@ def test_a_state_of_another_place_starts_over(run: Path, capsys: pytest.CaptureF
     sink.count = 5
     position.save(tail, None)
     assert len(SinkPosition(run, "counter", 0, Counter(other=True)).restore().read()) == len(everything)
-    assert "starts from the first record again: it is another place" in capsys.readouterr().err
+    assert "restarts from the first record: it is another place" in capsys.readouterr().err
     position.path.write_bytes(b"{}")
     assert len(SinkPosition(run, "counter", 0, sink).restore().read()) == len(everything) and sink.count == 0
     assert "cannot be read" in capsys.readouterr().err

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -138,7 +138,8 @@ class Server:
         """Straight from its database."""
         store = self.about["store"]
         if store.startswith("sqlite"):
-            with sqlite3.connect(f"file:{store.removeprefix('sqlite:///')}?mode=ro", uri=True, timeout=30) as database:
+            file = f"file:{store.removeprefix('sqlite:///')}?mode=ro"
+            with closing(sqlite3.connect(file, uri=True, timeout=30)) as database:
                 return list(database.execute(query, values))
         import psycopg2
 

@@ -425,13 +425,13 @@ def test_a_server_that_hangs_holds_nobody(fragile: Server, tmp_path: Path) -> No
 
 def test_a_network_with_weather_costs_nothing_but_time(sqlite: Server, tmp_path: Path) -> None:
     """Latency, resets on the way there and back, cut answers, 429 and 500, 413 for what is large; one record that is
-    refused for good is left out alone."""
+    rejected is left out alone, is not called delivered, and arrives once it is accepted."""
     name = f"weather {tmp_path}"
     noise = random.Random(7)
-    calm = False
+    calm = accepted = False
 
     def weather(head: bytes, body: bytes) -> str:
-        if b"log-batch" in head and b'"poison"' in body:
+        if b"log-batch" in head and b'"poison"' in body and not accepted:
             return "400"
         if len(body) > 20_000:
             return "413"
@@ -448,12 +448,17 @@ def test_a_network_with_weather_costs_nothing_but_time(sqlite: Server, tmp_path:
             last += 1
             time.sleep(0.01)
         calm = True
-        run.finish(timeout=60)
+        delivery = run.finish(timeout=60)
+        assert "1 record was rejected" in str(delivery) or "behind" in str(delivery)
+        others = [row for row in expected(0, last) if row[0] != 100]
+        wait_for(lambda: main(["sync", str(run.dir)]) == 2 and sqlite.run(name).rows("loss") == others, 300)
+        assert "poison" not in sqlite.run(name).latest
+        accepted = True
         complete(run.dir)
-    found = sqlite.run(name)
-    assert found.rows("loss") == found.history("loss") == [row for row in expected(0, last) if row[0] != 100]
-    assert "poison" not in found.latest
-    assert found.info["status"] == "FINISHED"
+    delivered = sqlite.run(name)
+    assert delivered.rows("loss") == delivered.history("loss") == others
+    assert [step for step, _ in delivered.rows("poison")] == [100]
+    assert delivered.info["status"] == "FINISHED"
 
 
 def test_credentials_are_sent_and_kept_nowhere(sqlite: Server, tmp_path: Path) -> None:

@@ -89,4 +89,15 @@ def test_a_file_is_kept_aside_under_the_next_number(tmp_path, capsys):
     path.write_text("1")
     keep_aside(path)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["x.1.csv", "x.2.csv"]
-    assert "kept as x.2.csv" in capsys.readouterr().err
+    assert "the old file is now x.2.csv" in capsys.readouterr().err
+
+
+def test_a_replacement_that_a_killed_writer_left_is_removed(tmp_path):
+    """A new replacement removes what a killed writer of the same file has left beside it, and nothing else."""
+    left, other = tmp_path / ".0123456789abcdef.metrics.csv", tmp_path / ".0123456789abcdef.table.csv"
+    for path in (left, other):
+        path.write_bytes(b"half")
+    file = AppendFile(tmp_path / "metrics.csv")
+    file.replace([b"a,b\n"])
+    file.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"metrics.csv", other.name}

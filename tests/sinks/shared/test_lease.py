@@ -38,6 +38,14 @@ def test_the_lease_of_another_machine_expires(tmp_path: Path) -> None:
     assert Lease(path).hold()
 
 
+def test_a_lease_from_the_future_expires(tmp_path: Path) -> None:
+    """Whoever made a run can date its files; a lease of next century blocks nobody."""
+    path = tmp_path / "csv.lease"
+    path.write_bytes(msgspec.json.encode(Holder("elsewhere", 1, 1, "theirs")))
+    os.utime(path, (4e9, 4e9))
+    assert Lease(path).hold()
+
+
 def test_who_has_lost_it_notices_when_renewing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that two never deliver side by side for long."""
     path = tmp_path / "csv.lease"

@@ -8,7 +8,7 @@ import textwrap
 import time
 
 from tests.sinks.wandb.server import Server
-from tests.sinks.wandb.test_sink import QUICK, cursor, environ, server, sync, train
+from tests.support.wandb_runs import QUICK, cursor, environ, server, sync, train
 
 __all__ = ["server"]
 

@@ -12,7 +12,7 @@ from chiplog.core.errors import Refused
 from chiplog.sinks.delivery import sync as sync_
 from chiplog.sinks.wandb import login
 from tests.sinks.wandb.server import Server
-from tests.sinks.wandb.test_sink import KEY, environ, relay_pids, server, sync, train
+from tests.support.wandb_runs import KEY, environ, relay_pids, server, sync, train
 
 __all__ = ["server"]
 
@@ -74,7 +74,7 @@ def test_a_key_that_comes_later_is_found(monkeypatch: pytest.MonkeyPatch, tmp_pa
         states.append(health["wandb"]["state"])
         world["WANDB_MODE"] = "disabled"  # which needs none
 
-    made = sync_.Sync(run.dir, {"wandb": {}}, world)
+    made = sync_.Sync(run.dir, {"wandb": {}}, world, str(tmp_path))
     left = made.run(lambda: states[-1:] == ["ok"] or time.monotonic() > until, 10, tell)
     assert states[0] == "failing" and left == {}
 
@@ -106,7 +106,7 @@ def test_a_mode_that_wandb_does_not_have_is_named_with_the_choices() -> None:
         Refused, match=r"WANDB_MODE = 'bogus' is not one of its modes: online, offline, disabled, shared"
     ):
         login.check({"WANDB_MODE": "bogus"}, {})
-    with pytest.raises(Refused, match=r"^W&B cannot be opened: mode = 'bogus'"):
+    with pytest.raises(Refused, match=r"^cannot use W&B: mode = 'bogus'"):
         login.check({"WANDB_API_KEY": KEY}, {"mode": "bogus"})
     login.check({"WANDB_MODE": "dryrun"}, {})
     login.check({"WANDB_MODE": "bogus", "WANDB_DISABLED": "true"}, {})

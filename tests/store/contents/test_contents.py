@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from chiplog.core.records import Alert, HistogramRecord, Record, Step
 from chiplog.store import layout
-from chiplog.store.contents.contents import Bounds, Contents
+from chiplog.store.contents.contents import Bounds, Contents, Stream, distribution
+from chiplog.store.contents.run_segments import RunSegments
+from chiplog.store.journal.lines import line_of
+from chiplog.store.layout import Segment
 from chiplog.store.parts.compaction import compact
 
 
@@ -127,3 +131,62 @@ def test_events_need_not_be_kept_to_know_the_config(tmp_path: Path) -> None:
     contents = Contents(run.dir, "event", bounds=Bounds(events=0)).refresh()
     assert contents.config == {"lr": 0.1} and not contents.events
     assert chiplog.read(run.dir).config == {"lr": 0.1}
+
+
+def test_a_histogram_has_a_total_a_mean_and_a_range() -> None:
+    """As exact as its bins; empty bins at the ends are not part of the range."""
+    one = distribution(HistogramRecord(0, 0, "w", [0, 1, 2, 3, 4], [0, 3, 1, 0], step=7))
+    assert one is not None
+    assert (one.step, one.total, one.mean, one.min, one.max) == (7, 4, 1.75, 1.0, 3.0)
+
+
+def test_an_empty_histogram_has_no_mean() -> None:
+    """And no range."""
+    one = distribution(HistogramRecord(0, 0, "w", [0, 1], [0]))
+    assert one is not None and one.total == 0 and one.mean is one.min is one.max is None
+
+
+def test_a_histogram_that_makes_no_sense_is_left_out() -> None:
+    """Too few edges, or an edge that is not finite."""
+    assert distribution(HistogramRecord(0, 0, "w", [0], [1])) is None
+    assert distribution(HistogramRecord(0, 0, "w", [0, "inf"], [1])) is None
+
+
+def _stream(run: Path, *records: Record) -> Stream:
+    """The stream of a journal with these records, in this order."""
+    journal = run / layout.JOURNAL / Segment(0, 1, 0).filename
+    journal.parent.mkdir(exist_ok=True)
+    journal.write_bytes(b"".join(map(line_of, records)))
+    stream = Stream()
+    stream.segments += RunSegments(run)()
+    return stream
+
+
+def test_holes_in_the_numbers_are_missing_records(tmp_path: Path) -> None:
+    """Whatever the order in which the records were written."""
+    rows = [Step(seq, seq, seq * 10, {"loss": 1.0}) for seq in (0, 1, 5, 3)]
+    stream = _stream(tmp_path, *rows)
+    assert stream.records == 4 and stream.missing == [(2, 2), (4, 4)]
+    assert _stream(tmp_path, *rows, Step(2, 2, 20, {"loss": 1.0})).missing == [(4, 4)]
+
+
+def test_the_first_and_the_last_step_are_those_of_rows(tmp_path: Path) -> None:
+    """Other records have none."""
+    stream = _stream(tmp_path, Alert(0, 0, "title", "text", "warning"))
+    assert stream.first is None and stream.last is None
+    rows = [Step(2, 2, 8, {"loss": 1.0}), Step(1, 1, 7, {"loss": 1.0})]
+    stream = _stream(tmp_path, *rows)
+    assert stream.first == 7 and stream.last == 8, "by number, whatever the order of arrival"
+
+
+def test_a_part_counts_as_its_records(tmp_path: Path) -> None:
+    """Without reading its points."""
+    with chiplog.init("p", sinks="none", dir=tmp_path, compact=False, alerts=False) as run:
+        for step in range(5, 8):
+            run.log({"loss": 1.0}, step=step)
+    (segment,) = RunSegments(run.dir)()
+    count = len(list(segment.records()))
+    compact(run.dir, segment.segment)
+    stream = Stream()
+    stream.segments += RunSegments(run.dir)()
+    assert (stream.records, stream.first, stream.last, stream.missing) == (count, 5, 7, [])

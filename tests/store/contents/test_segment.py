@@ -41,13 +41,22 @@ def test_the_part_answers_and_the_tail_follows(path: Path) -> None:
     assert [record.seq for record in segment.table("rows")][-1] == 99
 
 
+def test_a_part_that_appears_after_the_tail_was_read_waits_for_a_refresh(path: Path) -> None:
+    """Otherwise its points would be read twice: from the part, and from the tail."""
+    (segment,) = segments(path)
+    assert segment.refresh().count == len(list(segment.records()))
+    compact(path, segment.segment)
+    assert segment.part is None and list(segment.ask(lambda part: part.about.records)) == []
+    assert segment.refresh().count == 0 and segment.part is not None
+
+
 def test_a_broken_part_gives_way_to_the_segment(path: Path) -> None:
     """A query that cannot be answered reads the whole segment."""
     (segment,) = segments(path)
     compact(path, segment.segment)
     for file in (path / layout.PARTS).glob("*.rows.parquet"):
         data = bytearray(file.read_bytes())
-        data[len(data) // 3] ^= 0xFF
+        data[data.rindex(b"rows")] ^= 0xFF  # in the records, which come last
         file.write_bytes(bytes(data))
     rows, scanner = SegmentContents(path, segment.segment).query(lambda part: part.rows("table"))
     assert list(rows) == [] and len(list(scanner.read())) == len(list(segment.records()))

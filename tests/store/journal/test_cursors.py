@@ -8,6 +8,7 @@ import pytest
 
 from chiplog.store.journal import cursors
 from chiplog.store.journal.cursors import Cursor
+from chiplog.store.layout import Segment
 
 
 def test_a_cursor_comes_back(tmp_path: Path) -> None:
@@ -31,15 +32,25 @@ def test_a_damaged_cursor_is_believed_by_nobody(tmp_path: Path) -> None:
     assert "cannot be read" in status.trouble and not status.positions
 
 
-def test_services_are_enrolled_with_their_options(tmp_path: Path) -> None:
-    """Without secrets, and without losing the position of one that is enrolled again."""
-    cursors.enrol(tmp_path, "wandb", {"project": "p", "api_key": "hunter2hunter2"})
+def test_services_are_noted(tmp_path: Path) -> None:
+    """Without losing the position of one that is noted again."""
+    cursors.enrol(tmp_path, "wandb")
     path = cursors.cursor_path(tmp_path, "wandb")
-    assert b"hunter2" not in path.read_bytes()
     cursor = cursors.load(path)
     cursor.positions = {"r00000-a01": (0, 1, 1)}
     cursors.save(path, cursor)
     cursors.save(cursors.cursor_path(tmp_path, "csv"), Cursor())
-    cursors.enrol(tmp_path, "wandb", {"project": "q"})
-    assert cursors.enrolled(tmp_path) == {"wandb": {"project": "q"}}
+    cursors.enrol(tmp_path, "wandb")
+    assert cursors.services(tmp_path) == ["wandb"]
     assert cursors.load(path).positions == {"r00000-a01": (0, 1, 1)}
+
+
+@pytest.mark.parametrize(
+    "key", ["r00000x-a01", "rX", "", "r" + "9" * 6000, "r-1-a01", "r\u0663\u0663\u0663\u0663\u0663-a01"]
+)
+def test_a_position_that_names_no_journal_is_damage(tmp_path: Path, key: str) -> None:
+    """Whatever stands in its place, the status reports it and nothing raises."""
+    path = cursors.cursor_path(tmp_path, "csv")
+    cursors.save(path, Cursor({key: (0, 0, -1)}))
+    (status,) = cursors.cursors(tmp_path)
+    assert "a position names no journal" in status.trouble and status.needs(Segment(0, 1, 0), 5)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
 from chiplog.core import records
+from chiplog.core.records import Alert, Step
 from chiplog.store.journal import lines
 
 
@@ -73,3 +77,41 @@ def test_a_text_that_looks_like_a_record_is_no_record(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(lines.line_of(record)[:-3] + b"\n")
     assert scan(path)[0] == []
+
+
+def test_much_adjacent_damage_of_one_kind_is_joined(tmp_path: Path) -> None:
+    """Of a million bad lines, the first are listed and the rest is one entry; kinds that alternate have a bound."""
+    path = tmp_path / "journal" / "r00000-a01-0000.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(b"x\n" * 1_000_000)
+    damage = scan(path)[1]
+    assert len(damage) == lines.APART and damage[0] == (path.name, 0, 1, "no record")
+    assert damage[-1] == (path.name, 2 * (lines.APART - 1), 1_999_999, "no record")
+    path.write_bytes(b"x\n\0\n" * (2 * lines.MOST_DAMAGE))
+    damage = scan(path)[1]
+    assert len(damage) == lines.MOST_DAMAGE + 1 and damage[-1].end == 8 * lines.MOST_DAMAGE - 1
+
+
+@pytest.mark.parametrize("line", [b"x\n", lines.line_of(Alert(1, 1, "a"))], ids=["garbage", "sealed"])
+def test_a_compressed_journal_has_no_more_lines_than_its_size_can_hold(tmp_path: Path, line: bytes) -> None:
+    """Every line of ours has a CRC, which does not compress; what repeats one line without end is not read."""
+    path = tmp_path / "journal" / "r00000-a01-0000.jsonl"
+    path.parent.mkdir()
+    packed = path.with_name(f"{path.name}.zst")
+    with pa.CompressedOutputStream(str(packed), "zstd") as file:
+        for _ in range(20):
+            file.write(line * (1 << 16))
+    scanner = lines.Scanner(path)
+    records_ = list(scanner.read())
+    assert len(records_) <= packed.stat().st_size // lines.LEAST_PACKED + lines.FEW_LINES
+    assert scanner.damage[-1].reason == "more lines inside than its size can hold"
+    assert list(scanner.read()) == []
+
+
+def test_rows_that_are_all_alike_are_read_from_a_compressed_journal(tmp_path: Path) -> None:
+    """The most that compression makes of lines of ours: nothing differs but number, time and CRC."""
+    path = tmp_path / "journal" / "r00000-a01-0000.jsonl"
+    path.parent.mkdir()
+    with pa.CompressedOutputStream(str(path.with_name(f"{path.name}.zst")), "zstd") as file:
+        file.write(b"".join(lines.line_of(Step(seq, 1, 1, {"a": 1})) for seq in range(50_000)))
+    assert len(list(lines.Scanner(path).read())) == 50_000

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+from bisect import bisect
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
+from chiplog.core import records
 from chiplog.store import layout
 from chiplog.store.journal import segment_file
+from chiplog.store.journal.lines import Scanner, line_of
 from chiplog.store.journal.segment_file import SegmentFile, open_attempt
 
 
@@ -70,9 +74,56 @@ def test_a_full_segment_is_followed_by_the_next(tmp_path: Path, monkeypatch: pyt
     assert file.fsync()
 
 
+def test_an_old_segment_is_followed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it is too short to be worth compacting; the next one is young again."""
+    monkeypatch.setattr(segment_file, "ENOUGH", 10)
+    file = make(tmp_path)
+    file.write(b"ten bytes\n")
+    file.maintain()
+    assert file.segment.number == 0, "young"
+    monkeypatch.setattr(segment_file, "SEGMENT_SECONDS", 0.0)
+    file.maintain()
+    file.write(b"short\n")
+    file.maintain()
+    assert file.segment.number == 1, "not again"
+    monkeypatch.setattr(segment_file, "SEGMENT_SECONDS", 3600.0)
+    file.write(b"ten bytes\n")
+    file.maintain()
+    assert file.segment.number == 1
+
+
+def test_a_week_of_training_has_few_segments() -> None:
+    """10 GB are some hundred files, a hundred times as much some thousand; a short run closes them early."""
+    sizes = [segment_file.full(number) for number in range(20_000)]
+    assert sizes[0] == 8 << 20 and sizes[-1] == 64 << 20 and sizes == sorted(sizes)
+    ends = list(accumulate(sizes))
+    assert bisect(ends, 10**10) < 500 and bisect(ends, 10**12) < 20_000
+    weeks_worth = 7 * 86400 / segment_file.SEGMENT_SECONDS  # of a run so slow that time closes them all
+    assert weeks_worth < 500
+
+
 def test_a_forked_child_lets_go_of_the_file(tmp_path: Path) -> None:
     """Its descriptor is closed, and a late write fails instead of hitting another file."""
     file = make(tmp_path)
     file.forget()
     with pytest.raises(OSError, match="Bad file descriptor"):
         file.write(b"late\n")
+
+
+def test_a_record_without_its_newline_gets_it_before_the_next_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole record at the end of a segment is readable, although the write of its newline failed."""
+    file = make(tmp_path)
+    real = os.write
+    line = line_of(records.Step(0, 0, 1, {"x": 1.0}))
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:-1]))
+    assert file.write_lines([line])[0] == [b""]
+    monkeypatch.undo()
+    monkeypatch.setattr(segment_file, "SEGMENT_BYTES", 10)
+    file.maintain()
+    file.write_lines([b"", line_of(records.Step(1, 1, 2, {"x": 2.0}))])
+    assert file.segment.number == 1
+    assert [
+        record.seq for number in (0, 1) for record in Scanner(tmp_path / f"journal/r00000-a01-000{number}.jsonl").read()
+    ] == [0, 1]

@@ -181,13 +181,13 @@ def test_the_reserve_makes_room_for_the_last_record(tmp_path: Path, monkeypatch:
         journal.append(step(seq))
     reserve = tmp_path / "journal" / "r00000.reserve"
     assert reserve.stat().st_size == segment_file.RESERVE_BYTES
-    real_unlink = Path.unlink
+    real_unlink = os.unlink
 
-    def unlink(path: Path, missing_ok: bool = False) -> None:
-        disk.fail = 0 if path == reserve else disk.fail
-        real_unlink(path, missing_ok)
+    def unlink(path: str, *, dir_fd: int | None = None) -> None:
+        disk.fail = 0 if path == reserve.name else disk.fail
+        real_unlink(path, dir_fd=dir_fd)
 
-    monkeypatch.setattr(Path, "unlink", unlink)
+    monkeypatch.setattr(os, "unlink", unlink)
     journal.close(records.Finish(3, 3, "finished"))
     assert seqs(tmp_path) == [3, 0, 1, 2] and not reserve.exists()
 
@@ -253,3 +253,19 @@ def test_a_slow_write_hands_over_to_the_background_and_back(tmp_path: Path, monk
     journal.maintain()
     journal.append(step(4))
     assert journal.waiting == 0 and seqs(tmp_path) == [0, 1, 2, 3, 4]
+
+
+def test_a_last_record_without_its_newline_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk takes all of it but the newline, and nothing ever after: no reader can use it, so it is missing."""
+    journal = make(tmp_path)
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:-1]))
+    journal.append(step(0))
+
+    def refuse(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", refuse)
+    journal.close(records.Finish(1, 1, "finished"), timeout=0.1)
+    monkeypatch.undo()
+    assert seqs(tmp_path) == [] and journal.dropped == 2

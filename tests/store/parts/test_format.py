@@ -43,4 +43,4 @@ def test_a_footer_that_was_changed_is_refused(tmp_path: Path) -> None:
 
 def test_files_are_named_after_their_segment_and_kind(tmp_path: Path) -> None:
     """Next to each other in `parts`."""
-    assert file_of(tmp_path, Segment(0, 1, 0), "rows") == tmp_path / "parts" / "r00000-a01-0000.rows.parquet"
+    assert file_of(tmp_path / "parts", Segment(0, 1, 0), "rows") == tmp_path / "parts" / "r00000-a01-0000.rows.parquet"

@@ -52,8 +52,10 @@ def test_a_part_is_written_of_columns(tmp_path: Path) -> None:
     finish = records.Finish(2, 30, "finished")
     for covers in (100, 200):
         about = About(segment.stem, covers, 2, 20, 30, 2)
-        writer.write(tmp_path, segment, about, points=points, rows=[finish], spans=SpanColumns())
+        writer.write(tmp_path / "parts", segment, about, points=points, rows=[finish], spans=SpanColumns())
     part = load(tmp_path, segment)
     assert part is not None and part.about.covers == 100 and list(part.about.names) == ["loss"]
     assert part.column("loss").values.tolist() == [0.5] and part.rows() == [finish] and not part.has_spans
-    assert sorted(file_of(tmp_path, segment, kind) for kind in KINDS) == sorted((tmp_path / "parts").iterdir())
+    assert sorted(file_of(tmp_path / "parts", segment, kind) for kind in KINDS) == sorted(
+        (tmp_path / "parts").iterdir()
+    )

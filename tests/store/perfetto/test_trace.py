@@ -13,13 +13,10 @@ import pytest
 
 import chiplog
 from chiplog.core import run as engine
-from chiplog.core.records import SpansRecord as Batch
 from chiplog.store.perfetto.trace import Trace
 from chiplog.views.trace import perfetto
 from tests.perfetto.processor import SLICES, Row, args_of, ask
-
-NOW = 1_794_800_000_000_000_000
-S = 10**9
+from tests.support.span_batches import NOW, S, batch
 
 
 class Told(NamedTuple):
@@ -139,18 +136,6 @@ def test_flows_lead_from_the_host_to_the_device(told: Told) -> None:
     assert {one["track"] or one["thread"] for one, _ in arrows} == {"MainThread", "tpu0_queue"}
     ends = [other for _, other in arrows if other["track"] == "tpu0"]
     assert len(ends) == 4 and all(one["ts"] <= other["ts"] for one, other in arrows)
-
-
-def batch(
-    *spans: tuple[str, float, float], parents: tuple[int, ...] = (), kinds: dict[str, str] | None = None
-) -> Batch:
-    """A record of spans (name, begin, end) on one timeline, ids from 1."""
-    n = len(spans)
-    return Batch(
-        0, NOW, [name for name, *_ in spans], ["main"], list(range(n)), [0] * n, list(range(1, n + 1)),
-        list(parents) or [0] * n, [NOW + int(begin * S) for _, begin, _ in spans],
-        [int((end - begin) * S) for _, begin, end in spans], [None] * n, kinds=kinds or {},
-    )  # fmt: skip
 
 
 def test_spans_that_overlap_keep_their_times(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chiplog.store.points.series import bucket
@@ -39,6 +39,7 @@ def test_no_points_are_no_buckets() -> None:
     st.lists(st.tuples(st.integers(-1000, 1000), st.floats(allow_nan=True, allow_infinity=True)), max_size=200),
     st.integers(1, 50),
 )
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 def test_buckets_add_up_to_the_series(points: list[tuple[int, float]], n: int) -> None:
     """Counts, NaN counts, lowest and highest are those of all points, whatever their order."""
     steps = np.array([step for step, _ in points], np.int64)

@@ -9,6 +9,7 @@ import pytest
 
 import chiplog
 from chiplog.store import layout
+from chiplog.store.contents.run_segments import RunSegments
 from chiplog.store.parts import compaction
 from chiplog.store.points.run_points import RunPoints
 from tests.store.points.one_rank import one_rank
@@ -23,23 +24,23 @@ def test_one_series_equals_that_of_the_whole_journal(
         path = one_rank(tmp_path, rank, "first", range(20), float(rank), monkeypatch)
 
     def whole() -> np.ndarray:
-        points = RunPoints(path)
+        points = RunPoints(RunSegments(path))
         points.refresh()
         return points.series(name).by_rank().values
 
-    quick = RunPoints(path)
+    quick = RunPoints(RunSegments(path))
     assert np.array_equal(quick.series(name, rank=0).by_rank().values, whole(), equal_nan=True)
     victim = path / "journal" / "r00002-a01-0000.jsonl"
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 1
     victim.write_bytes(data)
-    assert np.array_equal(RunPoints(path).series(name, rank=0).by_rank().values, whole(), equal_nan=True)
+    assert np.array_equal(RunPoints(RunSegments(path)).series(name, rank=0).by_rank().values, whole(), equal_nan=True)
     with (path / "journal" / "r00001-a01-0000.jsonl").open("ab") as file:
         file.write(b'\n{"log":"step","seq":')  # a write in progress
     assert np.array_equal(quick.series(name, rank=0).by_rank().values[:, :2], whole()[:, :2], equal_nan=True)
     for segment in layout.segments(path)[1:]:
         assert compaction.compact(path, segment)
-    assert np.array_equal(RunPoints(path).series(name, rank=0).by_rank().values, whole(), equal_nan=True)
+    assert np.array_equal(RunPoints(RunSegments(path)).series(name, rank=0).by_rank().values, whole(), equal_nan=True)
 
 
 def test_it_continues_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

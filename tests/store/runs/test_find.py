@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chiplog.core.errors import RunNotFound
-from chiplog.store.runs import manifest
+from chiplog.store import manifest
 from chiplog.store.runs.find import find, runs, select
 
 
@@ -53,7 +53,8 @@ def test_all_runs_are_listed_oldest_first(root: Path) -> None:
 
 
 def test_several_runs_are_named_by_a_pattern(root: Path) -> None:
-    """Of names and ids, or with a slash of projects too; what is named twice is there twice."""
+    """Of names and ids, otherwise of projects, or with a slash of both; what is named twice is there twice."""
+    assert [path.name for path in select(["[q]"], root)] == ["261103-c"]
     assert [path.name for path in select(["p/*"], root)] == ["261102-b", "261101-a"]
     assert [path.name for path in select(["first", "tw*", "first"], root)] == [
         "261101-a", "261103-c", "261102-b", "261101-a",

@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 
+from msgspec.structs import replace
+
+from chiplog.sinks.shared.lease import Holder
 from chiplog.store.runs import liveness
 
 
@@ -32,3 +35,14 @@ def test_a_process_that_ended_is_not_alive() -> None:
 def test_a_machine_has_a_name_and_a_boot() -> None:
     """Both tell whether a process can be one of this machine."""
     assert liveness.hostname() and liveness.boot_id() == liveness.boot_id()
+
+
+def test_a_pid_of_another_machine_boot_or_namespace_tells_nothing() -> None:
+    """Only the heartbeat does; fields that an older version did not write are left out."""
+    pid = os.getpid()
+    me = Holder(liveness.hostname(), pid, liveness.born(pid), "", liveness.boot_id(), liveness.pid_namespace())
+    assert liveness.is_alive(me) is True
+    assert liveness.is_alive(replace(me, boot="", pid_namespace=0)) is True
+    assert liveness.is_alive(replace(me, born=me.born + 1)) is False
+    for other in (replace(me, host="x"), replace(me, boot="x"), replace(me, pid_namespace=me.pid_namespace + 1)):
+        assert liveness.is_alive(other) is None

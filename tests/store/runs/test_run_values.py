@@ -33,6 +33,13 @@ def test_runs_are_chosen_in_python(where: str, ids: list[str]) -> None:
     assert [run.id for run in chiplog.runs("runs", where=where)] == ids
 
 
+def test_a_loss_is_found_whatever_runs_call_it() -> None:
+    """A run that calls its loss `loss` does not hide those of others."""
+    with chiplog.init("other", id="plain", sinks="none") as run:
+        run.log({"loss": 3.0})
+    assert [run.id for run in chiplog.runs("runs", where="loss>=1")] == ["r0", "r1", "r2", "plain"]
+
+
 @pytest.mark.parametrize(
     ("where", "message"),
     [("lrr=1", "no run has a setting or metric 'lrr'; did you mean 'lr'"), ("los=1", "did you mean 'loss'")],

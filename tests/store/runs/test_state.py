@@ -102,3 +102,27 @@ def test_values_set_by_hand_are_among_the_last_values(tmp_path: Path, pruned: bo
             assert compact(run.dir, segment) and prune(run.dir, segment)
     values = state.last_values(run.dir)
     assert values["best/acc"] == 0.9 and values["loss"] == 0.5 and values["step"] == 999
+
+
+def test_workers_are_parts_of_the_attempt_they_joined(tmp_path: Path) -> None:
+    """Of its launch, whatever their rank; a pool ends them with a signal, which is not a killed attempt."""
+    journal(tmp_path, attempt(), Finish(1, 5, "finished"))
+    journal(tmp_path, attempt(attempt=2, born=1, attached=True), attempt=2)
+    journal(tmp_path, attempt(attempt=1, rank=1, attached=True), rank=1)
+    journal(tmp_path, attempt(attempt=3, launch="b"), Finish(1, 9, "finished"), attempt=3)
+    journal(tmp_path, attempt(attempt=4, launch="gone", born=1, attached=True), attempt=4)
+    journal(tmp_path, attempt=5)  # its pool ended this one while it opened its journal
+    first, second, alone = state.attempts(tmp_path)
+    assert [(one.rank, one.attempt, one.state) for one in first.workers] == [(1, 1, "running"), (0, 2, "ended")]
+    assert (second.attempt, second.workers) == (3, ()) and (alone.attempt, alone.state) == (4, "ended")
+    assert len(state.journals(tmp_path)) == 6 and len(state.live_streams([first])) == 1
+    assert state.state_of(tmp_path) == "finished"
+
+
+def test_a_segment_that_has_just_begun_hides_nothing(tmp_path: Path) -> None:
+    """The newest values, the step and the last record are then in the one before."""
+    journal(tmp_path, attempt(), Step(1, 10, 40, {"loss": 0.5}))
+    (tmp_path / "journal" / "r00000-a01-0001.jsonl").touch()
+    assert state.last_values(tmp_path)["step"] == state.highest_step(tmp_path, 0) == 40
+    (one,) = state.attempts(tmp_path)
+    assert one.last is not None and one.last.time == 10

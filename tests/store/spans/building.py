@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from chiplog.core import records
 from chiplog.store.spans.columns import SpanColumns, from_record
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from chiplog.store.spans.spans import Spans
 
 STREAMS = ((0, 0), (1, 0), (0, 1))  # rank, attempt
 
 
-def spans_of(spans: Iterable[Span]) -> Spans:
+def spans_of(spans: Iterable[StoredSpan]) -> Spans:
     columns = SpanColumns()
     for one in spans:
         ident = str(one.id)

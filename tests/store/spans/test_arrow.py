@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from chiplog.store.spans import arrow
 from chiplog.store.spans.columns import SpanColumns
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from chiplog.store.spans.spans import Spans
 from tests.store.spans.building import spans_of
 
@@ -18,9 +18,9 @@ def read(table: pa.Table) -> Spans:
 
 
 SPANS = [
-    Span(1, 0, "step", "main", 5, 10, 2.0, {"micro": 1}),
-    Span(2, 1, "work", "tpu0", 6, 3, None, {}, True, kind="device", error="OSError"),
-    Span(3, 1, "work", "main", 2, 3, 2.5),
+    StoredSpan(1, 0, "step", "main", 5, 10, 2.0, {"micro": 1}),
+    StoredSpan(2, 1, "work", "tpu0", 6, 3, None, {}, True, kind="device", error="OSError"),
+    StoredSpan(3, 1, "work", "main", 2, 3, 2.5),
 ]
 
 

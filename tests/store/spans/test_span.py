@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from chiplog.store.spans.span import Span, expand
+from chiplog.store.spans.span import StoredSpan, expand
 from tests.store.spans.building import scattered
 
 
 def test_a_span_knows_its_end_and_where_it_lies() -> None:
     """Ids are those of a rank and attempt."""
-    span = Span(3, 2, "forward", "tpu0", 10, 2_000_000_000, rank=1, attempt=2)
+    span = StoredSpan(3, 2, "forward", "tpu0", 10, 2_000_000_000, rank=1, attempt=2)
     assert span.end == 2_000_000_010 and span.seconds == 2
     assert (span.key, span.parent_key, span.timeline) == ((1, 2, 3), (1, 2, 2), (1, 2, "tpu0"))
 

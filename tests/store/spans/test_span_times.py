@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from chiplog.store.spans.span_times import first_seen
 from tests.store.spans.building import spans_of
 
 SPANS = spans_of(
     [
-        Span(1, 0, "a", "main", 0, 10, step=1),
-        Span(2, 0, "a", "main", 30, 10, step=2),
-        Span(3, 0, "k", "tpu0", 5, 20, step=1, kind="device"),
-        Span(4, 0, "k", "tpu0", 35, 20, step=2, kind="device"),
+        StoredSpan(1, 0, "a", "main", 0, 10, step=1),
+        StoredSpan(2, 0, "a", "main", 30, 10, step=2),
+        StoredSpan(3, 0, "k", "tpu0", 5, 20, step=1, kind="device"),
+        StoredSpan(4, 0, "k", "tpu0", 35, 20, step=2, kind="device"),
     ]
 )
 

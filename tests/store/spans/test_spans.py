@@ -18,19 +18,19 @@ from chiplog.store import layout
 from chiplog.store.parts import compaction
 from chiplog.store.spans import arrow
 from chiplog.store.spans.columns import SpanColumns, from_record
-from chiplog.store.spans.span import Span, expand
+from chiplog.store.spans.span import StoredSpan, expand
 from chiplog.store.spans.spans import Spans
 from tests.store.spans.building import STREAMS, scattered, spans_of
 
 
 def tree(*groups: tuple[str, list[str]]) -> Spans:
     """Roots with children of these names, one second each."""
-    found: list[Span] = []
+    found: list[StoredSpan] = []
     for name, inside in groups:
-        root = Span(len(found) + 1, 0, name, "main", len(found) * 10, 100)
+        root = StoredSpan(len(found) + 1, 0, name, "main", len(found) * 10, 100)
         found.append(root)
         for child in inside:
-            found.append(Span(len(found) + 1, root.id, child, "main", len(found) * 10, 5))
+            found.append(StoredSpan(len(found) + 1, root.id, child, "main", len(found) * 10, 5))
     return spans_of(found)
 
 
@@ -53,7 +53,7 @@ def test_groups_are_chosen_for_each_parent() -> None:
 def test_spans_are_chosen_by_name_tag_timeline_step_and_failure() -> None:
     """Each question narrows the answer of the one before."""
     spans = spans_of(
-        Span(n, 0, f"s{n % 3}", "tpu0" if n % 2 else "main", n, 1, n // 4, {"micro": n} if n > 5 else {}, n == 7)
+        StoredSpan(n, 0, f"s{n % 3}", "tpu0" if n % 2 else "main", n, 1, n // 4, {"micro": n} if n > 5 else {}, n == 7)
         for n in range(12)
     )
     assert len(spans.named("s0")) == 4 and len(spans.named("s*")) == 12 and len(spans.named("s0", "s1")) == 8
@@ -72,10 +72,10 @@ def test_parents_and_what_is_inside() -> None:
     """At any depth, over timelines."""
     spans = spans_of(
         [
-            Span(1, 0, "step", "main", 0, 100),
-            Span(2, 1, "forward", "main", 10, 20),
-            Span(3, 2, "layer", "main", 12, 5),
-            Span(4, 2, "forward", "tpu0", 15, 50, kind="device"),
+            StoredSpan(1, 0, "step", "main", 0, 100),
+            StoredSpan(2, 1, "forward", "main", 10, 20),
+            StoredSpan(3, 2, "layer", "main", 12, 5),
+            StoredSpan(4, 2, "forward", "tpu0", 15, 50, kind="device"),
         ]
     )
     assert names(spans.named("step").inside()) == ["forward", "layer", "forward"]
@@ -87,10 +87,10 @@ def test_attempts_and_ranks_do_not_mix() -> None:
     """The same id in another attempt is another span."""
     spans = spans_of(
         [
-            Span(1, 0, "a", "main", 0, 10, attempt=1),
-            Span(2, 1, "b", "main", 1, 2, attempt=1),
-            Span(2, 1, "c", "main", 20, 5, attempt=2),
-            Span(2, 1, "d", "main", 21, 5, rank=1, attempt=1),
+            StoredSpan(1, 0, "a", "main", 0, 10, attempt=1),
+            StoredSpan(2, 1, "b", "main", 1, 2, attempt=1),
+            StoredSpan(2, 1, "c", "main", 20, 5, attempt=2),
+            StoredSpan(2, 1, "d", "main", 21, 5, rank=1, attempt=1),
         ]
     )
     assert names(spans.named("a").children()) == ["b"]
@@ -150,14 +150,14 @@ def test_aggregates_are_logged_each_step(tmp_path: Path) -> None:
     assert row["perf/work/total_sec"] == pytest.approx(series.values[2])
 
 
-Listed = list[Span]
+Listed = list[StoredSpan]
 
 
-def has(test: Callable[[Span], Any]) -> Callable[[Listed], Listed]:
+def has(test: Callable[[StoredSpan], Any]) -> Callable[[Listed], Listed]:
     return lambda spans: [span for span in spans if test(span)]
 
 
-def outer(span: Span, spans: Listed) -> Span | None:
+def outer(span: StoredSpan, spans: Listed) -> StoredSpan | None:
     return next((one for one in spans if one.key == span.parent_key), None)
 
 
@@ -343,7 +343,11 @@ def test_no_spans_are_asked_in_vain() -> None:
 def test_spans_need_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, an error says what to install, as for series."""
     run = record(tmp_path)
-    for name in [name for name in sys.modules if name.startswith(("chiplog.store.spans.", "chiplog.store.run_spans"))]:
+    for name in [
+        name
+        for name in sys.modules
+        if name.startswith(("chiplog.store.spans.", "chiplog.store.reader", "chiplog.store.run_columns"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(MissingPackage, match=r"'numpy'.*pip install 'chiplog\[read\]'"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from tests.store.spans.building import spans_of
 
 
@@ -12,12 +12,12 @@ def test_each_step_name_and_kind_has_a_row() -> None:
     """In the order in which they first come; those without a step together."""
     spans = spans_of(
         [
-            Span(1, 0, "b", "main", 0, 10, 7),
-            Span(2, 0, "a", "main", 20, 30, 7),
-            Span(3, 0, "a", "tpu0", 25, 5, 7, kind="device"),
-            Span(4, 0, "a", "main", 60, 10, 7),
-            Span(5, 0, "a", "main", 80, 1, None),
-            Span(6, 0, "a", "main", 90, 3, None),
+            StoredSpan(1, 0, "b", "main", 0, 10, 7),
+            StoredSpan(2, 0, "a", "main", 20, 30, 7),
+            StoredSpan(3, 0, "a", "tpu0", 25, 5, 7, kind="device"),
+            StoredSpan(4, 0, "a", "main", 60, 10, 7),
+            StoredSpan(5, 0, "a", "main", 80, 1, None),
+            StoredSpan(6, 0, "a", "main", 90, 3, None),
         ]
     )
     rows = [(row.step, row.name, row.kind, row.count) for row in spans.table()]

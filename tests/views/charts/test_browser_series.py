@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import chiplog
-from chiplog.views.charts.browser_series import DrawnLine, XValues, draw, over, pack
+from chiplog.views.charts.browser_series import DrawnLine, SeriesCache, XValues, draw, over, pack
 
 
 def line(count: int) -> DrawnLine:
@@ -41,3 +41,13 @@ def test_points_are_in_the_order_of_x(tmp_path: Path) -> None:
     stored = chiplog.read(run.dir)
     drawn = over(stored, stored.series("loss"), "metric:position")
     assert drawn.x.tolist() == [10.0, 30.0] and drawn.y.tolist() == [1.0, 0.0]
+
+
+def test_names_that_no_run_has_do_not_fill_the_cache(tmp_path: Path) -> None:
+    """An empty line takes memory too: whoever may ask can invent names without end."""
+    with chiplog.init("p", id="one", dir=tmp_path, sinks="none") as run:
+        run.log({"loss": 1.0}, step=0)
+    stored, cache = chiplog.read("one", dir=tmp_path), SeriesCache(memory=100_000)
+    for number in range(300):
+        cache.line(stored, "stamp", f"{number}" + "x" * 1000, XValues("step"))
+    assert len(cache._lines) < 50

@@ -282,6 +282,19 @@ def test_rows_of_a_heat_map_are_whole_numbers() -> None:
             assert figure.bbox.x0 <= box.x0 and figure.bbox.y0 <= box.y0
 
 
+def test_a_constant_matrix_has_one_colour() -> None:
+    """Every step of it, though values of double precision may differ from themselves in single."""
+    rows = [{"moe/load": chiplog.Matrix([[0.1] * 4] * 3)} for _ in range(4)]
+    (picture,) = plot_files.pictures(stored(*rows))
+    with matplotlib_figures.styled():
+        figure = picture.figure()
+        figure.canvas.draw()
+        colours = {tuple(one.to_rgba(one.get_array()).reshape(-1, 4)[0]) for axes in figure.axes for one in axes.images}
+        images = [one.make_image(figure.canvas.get_renderer())[0] for axes in figure.axes for one in axes.images]
+    assert len(images) == 4 and len(colours) == 1
+    assert len({tuple(pixel) for image in images for pixel in image.reshape(-1, 4).tolist()}) == 1
+
+
 def test_ranks_are_drawn_once_and_as_what_they_are() -> None:
     """Evaluation over training has no picture for each statistic, and which rank was slow has no curve."""
     one = {"train/loss": 1.0, "eval/loss": 2.0}

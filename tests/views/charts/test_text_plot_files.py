@@ -9,7 +9,7 @@ import pytest
 import chiplog
 from chiplog.core.errors import BadSetting
 from chiplog.views.charts import text_plot_files
-from chiplog.views.charts.text_plot_files import Look
+from chiplog.views.charts.text_style import TextStyle
 
 
 def stored(rows: int = 30, **more: float) -> chiplog.Stored:
@@ -40,7 +40,7 @@ def test_statistics_have_a_panel_each_and_lie_over_each_other() -> None:
 
 def test_files_have_no_escape_codes(tmp_path: Path) -> None:
     """Whatever the terminal shows, and however wide it is."""
-    ((path, shown),) = text_plot_files.write(stored(), tmp_path, Look(colour=True, ascii=True, width=60))
+    ((path, shown),) = text_plot_files.write(stored(), tmp_path, TextStyle(colour=True, ascii=True, width=60))
     assert path == tmp_path / "train" / "loss.txt"
     assert "\x1b[" in shown() and "\x1b" not in path.read_text()
     assert path.read_text() == next(text_plot_files.texts(stored()))[1]
@@ -49,31 +49,31 @@ def test_files_have_no_escape_codes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("marker", "sign"), [("braille", "⠒⠉⠤⣀"), ("hd", "▀▄"), ("fhd", "\U0001fb02\U0001fb2d")])
 def test_markers(marker: str, sign: str) -> None:
     """Dots of two by four, blocks of two by two, or of two by three."""
-    ((_, text),) = text_plot_files.texts(stored(), Look(marker=marker))
+    ((_, text),) = text_plot_files.texts(stored(), TextStyle(marker=marker))
     assert any(char in text for char in sign)
 
 
 def test_ascii_is_ascii() -> None:
-    ((_, text),) = text_plot_files.texts(stored(**STATISTICS), Look(ascii=True))
+    ((_, text),) = text_plot_files.texts(stored(**STATISTICS), TextStyle(ascii=True))
     assert text.isascii()
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_the_width_is_kept(width: int) -> None:
-    ((_, text),) = text_plot_files.texts(stored(**STATISTICS), Look(width=width))
+    ((_, text),) = text_plot_files.texts(stored(**STATISTICS), TextStyle(width=width))
     assert max(map(len, text.splitlines())) <= width
 
 
 def test_a_histogram_may_come_first() -> None:
-    ((_, text),) = text_plot_files.texts(stored(), Look(kind="hist"))
+    ((_, text),) = text_plot_files.texts(stored(), TextStyle(kind="hist"))
     assert text.startswith("train/loss histogram")
 
 
 def test_an_unknown_kind_or_marker_is_said() -> None:
     with pytest.raises(BadSetting, match="there are: line, hist"):
-        list(text_plot_files.texts(stored(), Look(kind="pie")))
+        list(text_plot_files.texts(stored(), TextStyle(kind="pie")))
     with pytest.raises(BadSetting, match="there are: braille, fhd, hd"):
-        list(text_plot_files.texts(stored(), Look(marker="dot")))
+        list(text_plot_files.texts(stored(), TextStyle(marker="dot")))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e308, 0.0, True])

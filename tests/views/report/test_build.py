@@ -16,6 +16,7 @@ from chiplog.views.report.document import Document, Grid, Pairs, Section
 from chiplog.views.report.html import to_html
 from chiplog.views.report.markdown import to_markdown
 from chiplog.views.report.text import to_text
+from tests.support.reports import section
 
 EVIL = "</td><script>alert(1)</script> | `x` **b** [l](javascript:1) \x1b[31m"
 
@@ -34,10 +35,6 @@ def stored() -> chiplog.Stored:
         run.log({"sample": chiplog.Text("The sea\nwas calm.")}, step=60)
         run.table("samples", [{"prompt": "a", "answer": "b"}])
     return chiplog.read(run.dir)
-
-
-def section(document: Document, title: str) -> Section:
-    return next(one for one in document.shown if one.title == title)
 
 
 def test_all_is_in_it(stored: chiplog.Stored) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ import chiplog
 from chiplog.core.errors import BadSetting
 from chiplog.views.report.comparison import Measurement, compare, estimate, verdict
 from chiplog.views.report.document import Document, Grid
+from chiplog.views.report.text import to_text
+from tests.support.waiting import wait_for
 
 
 def make(id: str, level: float, *, steps: int = 400, seed: int = 0, tokens: int = 10, **config: object) -> chiplog.Stored:  # fmt: skip
@@ -52,7 +56,7 @@ def test_runs_are_compared_where_both_have_been() -> None:
 def test_settings_that_differ_are_named() -> None:
     """And how many do not."""
     found = grid(compare([make("a", 1.0, lr=1, seed_=3), make("b", 1.0, lr=2, seed_=3)]), "Config")
-    assert found.rows == [["lr", "1", "2"]] and found.more == "1 are the same in all"
+    assert found.rows == [["lr", "1", "2"]] and found.more == "1 is the same in all"
 
 
 def test_three_runs_are_each_beside_the_first() -> None:
@@ -105,3 +109,26 @@ def test_a_rare_metric_that_bends_is_not_noise() -> None:
     noise = np.random.default_rng(0).normal(size=(2, 20)) * 0.005
     first, other = (estimate(x, 1 + 2 * np.exp(-x / 400) + level + one, 1900.0) for level, one in zip((0, 0.05), noise, strict=True))  # fmt: skip
     assert first.error == pytest.approx(0.005, rel=0.6) and verdict(first.differs(other)) == "clear"
+
+
+def test_a_bend_without_noise_has_no_error() -> None:
+    """Ten evaluations of an exponential: what the curve does between them is not noise, and noise is still found."""
+    x = np.arange(19, 200, 20.0)
+    curve = 2 * np.exp(-x / 50)
+    assert estimate(x, curve, 199.0).error < 0.02 * curve[-1]
+    noise = np.random.default_rng(0).normal(size=(200, len(x))) * 0.1
+    errors = [estimate(x, curve + one, 199.0).error for one in noise]
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(0.1, rel=0.1)
+
+
+def test_a_point_that_only_one_run_has_reached_is_left_out(tmp_path: Path) -> None:
+    """One evaluation each, at different times: there is nothing to compare at equal time, and no NaN is printed."""
+    runs = []
+    for late in (0.0, 0.05):
+        with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+            start = time.monotonic()
+            wait_for(lambda: time.monotonic() >= start + late)  # noqa: B023  called at once
+            run.log({"eval/loss": 1.0}, step=1)
+        runs.append(chiplog.read(run.dir))
+    text = to_text(compare(runs), width=None)
+    assert "eval/loss" in text and "nan" not in text.lower()

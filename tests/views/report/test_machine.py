@@ -5,7 +5,7 @@ from __future__ import annotations
 import chiplog
 from chiplog.views.report.build import report
 from chiplog.views.report.document import Grid
-from tests.views.report.test_build import section
+from tests.support.reports import section
 
 
 def test_ranks_are_summed_up() -> None:

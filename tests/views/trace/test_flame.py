@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from chiplog.views.trace import flame
-from tests.metrics.test_timing import STEP, S, span
+from tests.support.spans import STEP, S, span
 
 
 def test_flame_rows_hold_what_is_inside_below() -> None:
@@ -30,7 +30,7 @@ def test_spans_that_overlap_get_rows_of_their_own() -> None:
 
 def test_the_picture_has_every_span() -> None:
     """Valid SVG, with names as they are escaped."""
-    odd = Span(99, 1, "<&>", "main", 0, S, 0)
+    odd = StoredSpan(99, 1, "<&>", "main", 0, S, 0)
     drawn = ElementTree.fromstring(flame.svg([*STEP, odd], title="a & b"))
     titles = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert len(titles) == len(STEP) + 1 and "<&> 1s" in titles

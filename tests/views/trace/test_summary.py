@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from chiplog.views.trace import flame, summary
-from tests.metrics.test_timing import STEP, span
 from tests.store.spans.building import spans_of
+from tests.support.spans import STEP, span
 
 
 def test_the_table_is_by_own_time_with_devices_last() -> None:
@@ -37,6 +37,12 @@ def test_failures_are_named() -> None:
     failed = [span(n, "load", n, n + 1, failed=True, error="OSError") for n in range(3)]
     assert "failed: 3× load (OSError)" in summary.where(spans_of(failed))
     assert "no spans" in summary.where(spans_of([]))
+
+
+def test_texts_of_failures_steer_no_terminal() -> None:
+    """Whoever made the run chose its names and errors."""
+    failed = [span(1, "lo\x1b[2Jad", 1, 2, failed=True, error="\x9b31m\u202e")]
+    assert summary.where(spans_of(failed)).replace("\n", "").isprintable()
 
 
 def test_the_critical_path_goes_over_the_device_the_host_waited_for() -> None:

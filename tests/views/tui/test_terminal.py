@@ -13,10 +13,11 @@ import sys
 import termios
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from chiplog.views.tui.terminal import keys
+from chiplog.views.tui.terminal import keyboard, keys
 from tests.views.web import stores
 
 
@@ -93,3 +94,19 @@ def test_a_person_looks_at_a_run_and_leaves(tmp_path: Path) -> None:
 def test_keys_are_understood(data: bytes, found: list[str]) -> None:
     """Sequences that mean nothing here are passed over whole."""
     assert list(keys(data)) == found
+
+
+def test_the_keys_of_a_windows_console(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are polled, and special ones have two characters."""
+    pressed = [*"q\r\x03ä", *"\xe0H", *"\x00P", *"\xe0I", *"\xe0Z"]
+    console = SimpleNamespace(kbhit=lambda: bool(pressed), getwch=lambda: pressed.pop(0))
+    monkeypatch.setitem(sys.modules, "termios", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", console)
+    with keyboard() as read:
+        data = []
+        while pressed:
+            data.append(read(1.0))
+        assert read(0.01) is None
+    assert data.pop() is None  # a key of which we know nothing
+    named = [list(keys(one)) for one in data if one is not None]
+    assert named == [["q"], ["enter"], ["ctrl-c"], ["ä"], ["up"], ["down"], ["pgup"]]

@@ -83,7 +83,7 @@ def serving(root: Path, cache: Path | None = None, hosts: tuple[str, ...] = ()) 
         stop.append(lambda: loop.call_soon_threadsafe(task.cancel))
         try:
             await server.serve(root, listening, token=TOKEN, cache=cache, hosts=hosts, ready=ready.set)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, server.StillReading):
             pass
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="served", daemon=True)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from chiplog.core import records
-from chiplog.store import layout
+from chiplog.store import layout, manifest
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
-from chiplog.store.runs import manifest
 
 BEGAN = 1_760_000_000_000_000_000  # wall-clock nanoseconds
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -64,6 +65,32 @@ def test_many_idle_connections_do_not_lock_others_out(served: tools.Served) -> N
     finally:
         for connection in idle:
             connection.close()
+
+
+def test_strangers_who_ask_and_never_read_lock_nobody_out(served: tools.Served) -> None:
+    """Hundreds of silent, dripping, endless and deaf connections without the token: the page answers those who have it."""
+    ask = f"GET {SCRIPT} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", served.port), 10) as page, contextlib.ExitStack() as held:
+        token = f"Host: 127.0.0.1:{served.port}\r\nAuthorization: Bearer {tools.TOKEN}\r\n\r\n"
+        page.sendall(f"GET /api/live HTTP/1.1\r\n{token}".encode())
+        answer = b""
+        while b"hello" not in answer:
+            assert (more := page.recv(65536)), answer
+            answer += more
+        for number in range(300):
+            one = held.enter_context(socket.socket())
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            one.settimeout(5)
+            one.connect(("127.0.0.1", served.port))
+            with contextlib.suppress(OSError):
+                one.sendall((b"", b"GET / HT", b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200, ask * 20)[number % 4])
+            if number % 50 == 49:
+                began = time.monotonic()
+                assert served.ask("/api/runs").status == 200
+                assert time.monotonic() - began < 5
+        page.settimeout(0.2)
+        with pytest.raises(TimeoutError):  # still open
+            page.recv(10)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,11 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from chiplog.core import records
+from chiplog.views.web.queries import file_key
 from tests.faults.harness import PATIENCE, count
 from tests.views.web import serving as tools
+from tests.views.web import stores
 
 
 def test_many_listeners_cost_little(tmp_path: Path) -> None:
@@ -53,6 +56,38 @@ def test_many_listeners_cost_little(tmp_path: Path) -> None:
                 one.close()
 
 
+def test_a_large_run_that_is_not_compacted_holds_up_no_other(tmp_path: Path) -> None:
+    """Twenty questions about it at once: the list and another run are answered meanwhile, and a file comes in pieces."""
+    large = stores.make_run(tmp_path, "p", "large")
+    journal = stores.Journal(large)
+    (large / "files").mkdir()
+    (large / "files" / "f").write_bytes(bytes(count(30, 300) << 20))
+    journal.add(records.File, name="f", path="files/f", media="text/plain", size=1)
+    journal.add(records.Step, step=1, metrics={f"train/{n}": n / 7 for n in range(4000)})
+    journal._lines += [journal._lines[-1]] * count(300, 600)  # 30 MB, or 60 MB: one segment
+    journal.write()
+    stores.simple(tmp_path, "small")
+    with tools.serving(tmp_path) as served, contextlib.ExitStack() as held:
+        keys = served.keys()
+        before = _memory()
+        for number in range(20):
+            path = (f"samples?run={keys['large']}", f"file?run={keys['large']}&file={file_key('files/f')}")[number % 2]
+            one = held.enter_context(socket.create_connection(("127.0.0.1", served.port), 60))
+            one.sendall(
+                f"GET /api/{path} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n"
+                f"Authorization: Bearer {tools.TOKEN}\r\n\r\n".encode()
+            )
+        for path in ("runs", f"run?run={keys['small']}", "columns", f"console?run={keys['small']}"):
+            began = time.monotonic()
+            assert served.ask(f"/api/{path}").status == 200
+            assert time.monotonic() - began < 2, path
+        assert one.recv(12) == b"HTTP/1.1 200"
+        total = len(b"HTTP/1.1 200")
+        while total < count(30, 300) << 20:
+            total += len(one.recv(1 << 20))
+        assert _memory() - before < 300 << 20
+
+
 @pytest.mark.timeout(PATIENCE)
 def test_a_crowd_stays_small(tmp_path: Path) -> None:
     """Idle connections, half a request that drips, a reader of a byte a second and fifty pages, while a run is written.
@@ -60,7 +95,11 @@ def test_a_crowd_stays_small(tmp_path: Path) -> None:
     The server stays small and goes on answering; `log` does not notice.
     """
     seconds, idle = count(3, 300), count(250, 1000)
-    command = [sys.executable, "-m", "chiplog", "ui", str(tmp_path), "--no-browser"]
+    token = tools.TOKEN
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(token)
+    command = [sys.executable, "-m", "chiplog", "ui", str(tmp_path), "--no-browser", "--token-file", str(file)]
     environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with (
         chiplog.init("live", id="now", dir=tmp_path, sinks="none") as run,
@@ -69,7 +108,7 @@ def test_a_crowd_stays_small(tmp_path: Path) -> None:
     ):
         assert server.stdout is not None
         kept.callback(server.terminate)
-        place, _, token = server.stdout.readline().strip().partition("#token=")
+        place = server.stdout.readline().strip()
         port = int(place.rstrip("/").rpartition(":")[2])
         ask = f"GET /api/%b HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
         run.log({"loss": 1.0}, step=0)

@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import chiplog
 from chiplog.core import records
+from chiplog.views.web.entry_file import entry_file
 from chiplog.views.web.export import export
 from tests.views.web import serving as tools
 from tests.views.web import stores
@@ -371,6 +372,25 @@ def test_without_its_token_the_page_says_what_to_do(browser: Browser, tmp_path: 
         expect(page.locator("tr[data-key]")).to_have_count(1)
         page.goto(f"{served.address}#/run/0123456789ab")
         expect(page.get_by_role("alert")).to_contain_text("no such run")
+
+
+def test_the_entry_file_leads_in_as_often_as_it_is_opened(browser: Browser, tmp_path: Path) -> None:
+    """The browser is started with a file; what stays in its history and address bar has no token."""
+    stores.simple(tmp_path / "runs", "one")
+    with (
+        tools.serving(tmp_path / "runs") as served,
+        entry_file(f"{served.address}#token={tools.TOKEN}", tmp_path / "cache") as entry,
+    ):
+        context = browser.new_context()
+        page = context.new_page()
+        for _ in range(2):
+            page.goto(entry.as_uri())
+            expect(page.locator("tr[data-key]")).to_have_count(1)
+            assert page.url.startswith(served.address) and tools.TOKEN not in page.url
+        again = context.new_page()  # without the file, by the cookie
+        again.goto(served.address)
+        expect(again.locator("tr[data-key]")).to_have_count(1)
+        context.close()
 
 
 def test_an_exported_page_opens_from_disk(browser: Browser, tmp_path: Path) -> None:

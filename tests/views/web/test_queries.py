@@ -9,7 +9,7 @@ import pytest
 import chiplog
 from chiplog.store.contents.contents import Contents
 from chiplog.store.runs.catalog import Catalog
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from chiplog.views.web import queries
 from tests.store.spans.building import spans_of
 
@@ -20,11 +20,11 @@ def test_a_trace_says_where_the_time_went_by_name_and_by_step() -> None:
     """Names by their own time, hosts and devices together; steps in order."""
     spans = spans_of(
         [
-            Span(1, 0, "step", "main", 0, 10 * S, 3),
-            Span(2, 1, "work", "main", S, 6 * S, 3),
-            Span(3, 2, "work", "tpu0", 2 * S, 4 * S, 3, kind="device"),
-            Span(4, 0, "step", "main", 20 * S, S, 4),
-            Span(5, 0, "save", "main", 30 * S, 2 * S, None),
+            StoredSpan(1, 0, "step", "main", 0, 10 * S, 3),
+            StoredSpan(2, 1, "work", "main", S, 6 * S, 3),
+            StoredSpan(3, 2, "work", "tpu0", 2 * S, 4 * S, 3, kind="device"),
+            StoredSpan(4, 0, "step", "main", 20 * S, S, 4),
+            StoredSpan(5, 0, "save", "main", 30 * S, 2 * S, None),
         ]
     )
     answer = queries.trace(spans)
@@ -42,11 +42,11 @@ def test_a_timeline_is_one_step_of_the_last_attempt(monkeypatch: pytest.MonkeyPa
     """Spans in rows below those they lie in; the shortest are left out where there are too many."""
     spans = spans_of(
         [
-            Span(1, 0, "old", "main", 0, 10 * S, 3, attempt=1),
-            Span(1, 0, "step", "main", 20 * S, 10 * S, 3, attempt=2),
-            Span(2, 1, "work", "main", 21 * S, 6 * S, 3, attempt=2),
-            Span(3, 2, "work", "tpu0", 22 * S, S, 3, kind="device", attempt=2, failed=True, error="OSError"),
-            Span(1, 0, "other", "main", 0, S, 3, rank=1, attempt=2),
+            StoredSpan(1, 0, "old", "main", 0, 10 * S, 3, attempt=1),
+            StoredSpan(1, 0, "step", "main", 20 * S, 10 * S, 3, attempt=2),
+            StoredSpan(2, 1, "work", "main", 21 * S, 6 * S, 3, attempt=2),
+            StoredSpan(3, 2, "work", "tpu0", 22 * S, S, 3, kind="device", attempt=2, failed=True, error="OSError"),
+            StoredSpan(1, 0, "other", "main", 0, S, 3, rank=1, attempt=2),
         ]
     )
     answer = queries.timeline(spans, 3, 0)

@@ -6,7 +6,6 @@ import time
 
 import msgspec
 
-from chiplog.commands.show.series_summary import summaries
 from chiplog.core import records
 from chiplog.core.errors import MissingPackage
 from chiplog.store.contents.contents import Bounds, Contents
@@ -18,7 +17,9 @@ from chiplog.store.runs.state import AttemptState, live_streams, two_writers
 def as_data(stored: Stored) -> dict[str, object]:
     """Everything about a run, by the names of the page's sections."""
     now = time.time_ns()
-    contents = Contents(stored.path, "eval", "alert", "histogram", "file", "event", bounds=Bounds(events=0)).refresh()
+    contents = stored.contents(
+        "eval", "alert", "histogram", "table", "text", "file", "event", bounds=Bounds(events=0, rows=1)
+    )
     attempts = stored.attempts
     return {
         "project": stored.project,
@@ -35,6 +36,18 @@ def as_data(stored: Stored) -> dict[str, object]:
         "two_writers": [[one.attempt, other.attempt] for one, other in two_writers(attempts, now)],
         "series": _series(stored),
         "histograms": {name: one._asdict() for name, one in contents.histograms.items()},
+        "tables": {
+            name: {
+                "rows": contents.sample_counts[name],
+                "columns": list(contents.sample_columns[name]),
+                "step": newest[-1].step,
+            }
+            for name, newest in contents.tables.items()
+        },
+        "texts": {
+            name: {"count": contents.sample_counts[name], "last": newest[-1].cells.get("text"), "step": newest[-1].step}
+            for name, newest in contents.texts.items()
+        },
         "evals": [{"step": record.step, **record.metrics} for record in contents.evals],
         "goodput": _goodput(stored),
         "alerts": [records.fields(record) for record in contents.alerts],
@@ -47,6 +60,7 @@ def as_data(stored: Stored) -> dict[str, object]:
 
 def _attempt(contents: Contents, attempt: AttemptState, now: int) -> dict[str, object]:
     stream = contents.stream(attempt.rank, attempt.attempt)
+    steps = stream.step_range or (None, None)
     return {
         "attempt": attempt.attempt,
         "rank": attempt.rank,
@@ -54,9 +68,10 @@ def _attempt(contents: Contents, attempt: AttemptState, now: int) -> dict[str, o
         "state": attempt.state,
         "started": attempt.start.time if attempt.start else None,
         "seconds": attempt.seconds(now),
-        "first_step": stream.first,
-        "last_step": stream.last,
+        "first_step": steps[0],
+        "last_step": steps[1],
         "records": stream.records,
+        "workers": [_attempt(contents, one, now) for one in attempt.workers],
     }
 
 
@@ -66,10 +81,11 @@ def _series(stored: Stored) -> dict[str, object] | None:
         names = stored.names()
     except MissingPackage:
         return None
-    return {
-        one.series.name: {"last": one.last, "min": one.min, "max": one.max, "points": one.points, "nan": one.nan}
-        for one in summaries(stored, names)
-    }
+    series: dict[str, object] = {}
+    for one in filter(None, map(stored.overview, names)):
+        low, high = one.range or (None, None)
+        series[one.name] = {"last": one.last, "min": low, "max": high, "points": one.points, "nan": one.nans}
+    return series
 
 
 def _goodput(stored: Stored) -> dict[str, object] | None:

@@ -6,22 +6,24 @@ import shlex
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
 from chiplog.commands.shared.seq_ranges import seq_ranges
-from chiplog.commands.show.series_summary import summaries
 from chiplog.core import display
 from chiplog.core.display import LEVELS, STATES, Screen, cut, paint, wrap
 from chiplog.core.errors import MissingPackage
+from chiplog.core.files import reading
 from chiplog.core.messages import clean
 from chiplog.core.values.flatten import flatten
-from chiplog.metrics.catalog import is_loss
+from chiplog.metrics.catalog import is_loss, is_system, readable_unit
 from chiplog.store import layout
-from chiplog.store.contents.contents import Bounds, Contents
+from chiplog.store.contents.contents import Bounds
+from chiplog.store.contents.sample import Sample
 from chiplog.store.journal.cursors import Health, SinkStatus, backends, cursors
 from chiplog.store.reader import Stored
+from chiplog.store.runs.problems import problems
 from chiplog.store.runs.state import AttemptState, live_streams, two_writers
 from chiplog.views.charts.text_bars import bar_line
 from chiplog.views.metric_families import families
@@ -30,7 +32,7 @@ from chiplog.views.table import Cell, pairs, table
 
 MOST = 30  # rows per section
 SPARK = 24  # columns
-KINDS = ("eval", "alert", "histogram", "file", "event")  # of records that are shown
+KINDS = ("eval", "alert", "histogram", "table", "text", "file", "event")  # of records that are shown
 
 
 def page(stored: Stored, screen: Screen, *, every: bool = False) -> str:
@@ -44,7 +46,7 @@ class Page:
     def __init__(self, stored: Stored, screen: Screen, most: int) -> None:
         self._stored, self._screen, self._most = stored, screen, most
         self._now = time.time_ns()
-        self._contents = Contents(stored.path, *KINDS, bounds=Bounds(events=0)).refresh()
+        self._contents = stored.contents(*KINDS, bounds=Bounds(events=0, rows=1))
         self._attempts = stored.attempts
 
     def text(self) -> str:
@@ -54,8 +56,11 @@ class Page:
             "summary": self._summary(),
             "attempts": self._attempts_table(),
             "goodput": self._goodput(),
-            "series": self._series(),
+            "series": self._series(system=False),
+            "system": self._series(system=True),
             "histograms": self._histograms(),
+            "tables": self._tables(),
+            "texts": self._texts(),
             "evals": self._evals(),
             "alerts": self._alerts(),
             "sinks": self._sinks(),
@@ -72,8 +77,10 @@ class Page:
         title = f"{clean(stored.project)}/{clean(stored.id)}{name}"
         if self._screen.room is not None:
             title = cut(title, self._screen.room - len(state) - 2)
-        main = [attempt for attempt in self._attempts if attempt.rank == self._attempts[0].rank]
-        seconds = sum(attempt.seconds(self._now) for attempt in main)
+        ran: dict[int, float] = {}  # by rank: rank 0 may have left the run to another one
+        for attempt in self._attempts:
+            ran[attempt.rank] = ran.get(attempt.rank, 0.0) + attempt.seconds(self._now)
+        seconds = max(ran.values(), default=0.0)
         started = f"{display.date(stored.created)} ({display.ago(stored.created, self._now)})" if stored.created else ""
         rows = [
             ("started", started),
@@ -96,6 +103,8 @@ class Page:
         return "\n".join(self._paint(line, "33") for line in lines)
 
     def _problems(self) -> Iterator[str]:
+        for problem in problems(self._stored.path):
+            yield f"cannot be read: {problem}"
         for one, other in two_writers(self._attempts, self._now):
             launches = f"attempts {one.attempt} and {other.attempt} were written at the same time by different launches"
             yield f"two writers: {launches}; all their points are shown together"
@@ -103,7 +112,7 @@ class Page:
             yield f"damage: {damage}"
         for key, ranges in self._contents.missing.items():
             yield f"missing: {key}: {seq_ranges(ranges, 'are lost')}"
-        for one in self._attempts:
+        for one in (each for attempt in self._attempts for each in (attempt, *attempt.workers)):
             if one.finish is not None and one.finish.missing:
                 yield f"missing: attempt {one.attempt} reported {display.count(one.finish.missing)} lost records"
 
@@ -120,8 +129,9 @@ class Page:
         several = len({attempt.rank for attempt in self._attempts}) > 1
         rows: list[list[str | Cell]] = []
         for one in self._attempts:
-            stream = self._contents.stream(one.rank, one.attempt)
-            first, last = stream.first, stream.last or 0
+            streams = [self._contents.stream(each.rank, each.attempt) for each in (one, *one.workers)]
+            steps = [stream.step_range for stream in streams if stream.step_range is not None]
+            shown = (min(low for low, _ in steps), max(high for _, high in steps)) if steps else ()
             rows.append(
                 [
                     str(one.attempt),
@@ -129,13 +139,14 @@ class Page:
                     Cell(one.state, STATES.get(one.state, "")),
                     display.date(one.start.time) if one.start else "?",
                     display.duration(one.seconds(self._now)),
-                    "" if first is None else f"{display.count(first)} to {display.count(last)}",
-                    display.count(stream.records),
+                    " to ".join(map(display.count, shown)),
+                    display.count(sum(stream.records for stream in streams)),
+                    display.count(len(one.workers)) if one.workers else "",
                     f"{one.start.host} {one.start.pid}" if one.start else "",
                 ]
             )
-        head = ["attempt", "rank", "state", "started", "ran", "steps", "records", "host, pid"]
-        return self._table(head, rows, right=("attempt", "rank", "ran", "steps", "records"))
+        head = ["attempt", "rank", "state", "started", "ran", "steps", "records", "workers", "host, pid"]
+        return self._table(head, rows, right=("attempt", "rank", "ran", "steps", "records", "workers"))
 
     def _goodput(self) -> str:
         try:
@@ -149,41 +160,45 @@ class Page:
         parts = self._stored.step_parts(spans)
         return f"{text}\n{goodput.fall(parts, width=self._screen.width)}" if len(parts) > 1 else text
 
-    def _series(self) -> str:
+    def _series(self, *, system: bool) -> str:
+        """The series of the training, or of the machine, in which power is in watts."""
         try:
             from chiplog.views.charts.text_plot import sparkline
 
-            shown = families(self._stored.names())
+            shown = [one for one in families(self._stored.names()) if is_system(one.name) == system]
         except (MissingPackage, ImportError):
-            return "  showing series needs numpy and pyarrow: pip install 'chiplog[read]'"
-        statistics = {one.name: one.statistics for one in shown}
+            return "" if system else "  showing series needs numpy and pyarrow: pip install 'chiplog[read]'"
+        there = set(self._stored.names())
+        # A metric that only other ranks have logged is shown by its mean.
+        statistics = {
+            one.name if one.name in there else one.statistics.get("mean", one.name): one.statistics for one in shown
+        }
         if self._most == sys.maxsize:
             statistics |= {name: {} for one in shown for name in one.statistics.values()}
         names = sorted(statistics, key=lambda name: (not is_loss(name), name))
         room = SPARK if self._screen.width >= 100 else SPARK // 2
-        rows = [
-            [
-                one.series.name,
-                display.number(one.last),
-                "" if one.min is None else display.number(one.min),
-                "" if one.max is None else display.number(one.max),
-                display.count(one.points),
-                str(one.nan or ""),
-                self._across(statistics[one.series.name]),
-                sparkline(one.series.values, room, ascii=self._screen.ascii),
-            ]
-            for one in summaries(self._stored, names[: self._most])
-        ]
-        head = ["name", "last", "min", "max", "points", "nan", "mean of ranks", ""]
+        rows = []
+        for one in filter(None, map(self._stored.overview, names[: self._most])):
+            unit, scale = readable_unit(one.name)
+            last, low, high = (
+                "" if value is None else display.number(value if scale == 1.0 else value / scale)
+                for value in (one.last, *(one.range or (None, None)))
+            )
+            across = self._across(statistics[one.name], scale)
+            spark = sparkline(one.extremes, room, ascii=self._screen.ascii)
+            rows.append(
+                [one.name, last, unit, low, high, display.count(one.points), str(one.nans or ""), across, spark]
+            )
+        head = ["name", "last", "unit", "min", "max", "points", "nan", "mean of ranks", ""]
         text = self._table(head, rows, right=("last", "min", "max", "points", "nan", "mean of ranks"))
         return text and text + self._more(len(names))
 
-    def _across(self, statistics: Mapping[str, str]) -> str:
+    def _across(self, statistics: Mapping[str, str], scale: float) -> str:
         """The last mean across ranks, or the sum of what they do together."""
         kind = next((kind for kind in ("sum", "mean") if kind in statistics), None)
-        if kind is None or not len(series := self._stored.series(statistics[kind], missing_ok=True)):
+        if kind is None or (one := self._stored.overview(statistics[kind])) is None:
             return ""
-        return f"{'sum ' * (kind == 'sum')}{display.number(float(series.values[-1]))}"
+        return f"{'sum ' * (kind == 'sum')}{display.number(float(one.last) / scale)}"
 
     def _histograms(self) -> str:
         """The newest histogram of each name."""
@@ -203,6 +218,33 @@ class Page:
         ]
         head = ["name", "step", "count", "mean", "min", "max", ""]
         return self._table(head, rows, right=head[1:-1]) + self._more(len(histograms))
+
+    def _tables(self) -> str:
+        rows = [
+            [
+                name,
+                display.count(self._contents.sample_counts[name]),
+                _step(newest[-1]),
+                ", ".join(self._contents.sample_columns[name]),
+            ]
+            for name, newest in sorted(self._contents.tables.items())
+        ]
+        head = ["name", "rows", "last step", "columns"]
+        return self._table(head, rows[: self._most], right=head[1:3]) + self._more(len(rows))
+
+    def _texts(self) -> str:
+        """The newest text of each name."""
+        rows = [
+            [
+                name,
+                display.count(self._contents.sample_counts[name]),
+                _step(newest[-1]),
+                _value(newest[-1].cells.get("text")),
+            ]
+            for name, newest in sorted(self._contents.texts.items())
+        ]
+        head = ["name", "count", "last step", "newest"]
+        return self._table(head, rows[: self._most], right=head[1:3]) + self._more(len(rows))
 
     def _evals(self) -> str:
         newest = self._contents.evals[-5:]
@@ -234,13 +276,12 @@ class Page:
 
     def _files(self) -> str:
         run = self._stored.path
-        files = sorted(path for path in (run / layout.FILES).rglob("*") if path.is_file())
+        files = sorted(reading.walk(run, layout.FILES), key=lambda file: Path(file[0]))
         rows = []
-        for path in files[: self._most]:
-            name = str(path.relative_to(run))
+        for name, about in files[: self._most]:
             record = self._contents.files.get(name)
             step = "" if record is None or record.step is None else display.count(record.step)
-            rows.append([name, display.size(path.stat().st_size), step, record.name if record else ""])
+            rows.append([name, display.size(about.st_size), step, record.name if record else ""])
         return self._table(["file", "size", "step", "name"], rows, right=("size", "step")) + self._more(len(files))
 
     # -- shapes ----------------------------------------------------------------------------------------------------
@@ -286,8 +327,8 @@ def _packages(loaded: Mapping[str, object], run: Path) -> str:
 
 def _newest(run: Path, pattern: str) -> list[str]:
     """The file about the environment that the newest attempt wrote, relative to the run."""
-    files = sorted((run / layout.FILES / "environment").glob(pattern), key=lambda file: file.stat().st_mtime_ns)
-    return [str(file.relative_to(run)) for file in files[-1:]]
+    files = [file for file in reading.walk(run, f"{layout.FILES}/environment") if PurePath(file[0]).match(pattern)]
+    return [name for name, _ in sorted(files, key=lambda file: file[1].st_mtime_ns)[-1:]]
 
 
 def _git(git: Mapping[str, object], run: Path) -> str:
@@ -302,10 +343,14 @@ def _git(git: Mapping[str, object], run: Path) -> str:
 
 def _sizes(path: Path) -> str:
     sizes = {
-        name: sum(file.stat().st_size for file in (path / name).rglob("*") if file.is_file())
+        name: sum(about.st_size for _, about in reading.walk(path, name))
         for name in (layout.JOURNAL, layout.PARTS, layout.FILES)
     }
     return ", ".join(f"{name} {display.size(amount)}" for name, amount in sizes.items() if amount)
+
+
+def _step(sample: Sample) -> str:
+    return "" if sample.step is None else display.count(sample.step)
 
 
 def _setting(value: object) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from chiplog.commands.shared.arguments import add_run
+from chiplog.commands.shared.open_run import open_run
 from chiplog.commands.show.data import as_data
 from chiplog.commands.show.page import page
-from chiplog.store.reader import Stored
 from chiplog.store.runs import find
 from chiplog.views.strict_json import pretty
 
@@ -23,7 +23,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(find.find(args.run, args.root))
+    stored = open_run(find.find(args.run, args.root), args)
     if args.ranks:
         from chiplog.commands.show.ranks import show_ranks  # needs numpy; the page does without
 

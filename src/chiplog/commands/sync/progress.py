@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from chiplog.core import display
+from chiplog.core import display, messages
 from chiplog.sinks.delivery.sync import Health
 
 REPORT = 10.0  # s between lines that are not on a terminal
@@ -33,7 +33,7 @@ class SyncProgress:
     def _name_holder(self, name: str, holder: str) -> None:
         if holder and holder != self._holders.get(name):
             wipe = WIPE if self._terminal else ""
-            _write(f"{wipe}{self._label}  {holder} is delivering to {name!r}; waiting for it\n")
+            _write(f"{wipe}{self._label}  {messages.clean(holder)} is delivering to {name!r}; waiting for it\n")
             self._reported = time.monotonic()
         self._holders[name] = holder
 

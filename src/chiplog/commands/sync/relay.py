@@ -1,4 +1,7 @@
-"""`python -m chiplog.commands.sync.relay ORDERS`: the process that delivers to services; started by `init`."""
+"""`python -m chiplog.commands.sync.relay RUN`: the process that delivers to services, started by `init`.
+
+Its orders come through its input, because they may hold secrets.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,26 @@ from pathlib import Path
 import msgspec
 
 from chiplog.commands.sync import side_process
-from chiplog.core.paths import make_private
-from chiplog.sinks.delivery.relay import Orders, serve
-from chiplog.sinks.registry import QUIET
+from chiplog.core.files.writing import match_run
+from chiplog.core.paths import access_of
+from chiplog.sinks.delivery.relay import read_orders, serve
+from chiplog.sinks.registry import QUIET, SERVICES
 from chiplog.store import layout
 
-# Services that write no files, or only in the run directory; others write where the user says.
-INSIDE = {"wandb", "otel", "prometheus"}
 
-
-def main(path: Path) -> None:
-    services = set(msgspec.json.decode(path.read_bytes(), type=Orders).services)
-    if services <= INSIDE and not os.environ.get("WANDB_DIR"):
-        os.umask(0o077)  # files that the packages of services write in the run directory are private too
+def main(run: Path) -> None:
+    try:
+        orders = read_orders()
+    except (EOFError, OSError, msgspec.MsgspecError) as error:
+        sys.exit(f"the relay got no orders: {error}")
+    inside = all(name in SERVICES and SERVICES[name].inside for name in orders.services)
+    if inside and not os.environ.get("WANDB_DIR"):
+        os.umask(0o077 & ~access_of(run))  # what the packages of services write in the run directory is as the run is
     os.environ.update({**QUIET, **os.environ})
     side_process.start()
-    serve(path, dict(os.environ))
-    make_private(path.parents[1] / layout.FILES)  # even if it was created under the user's umask
+    side_process.bound_answers(orders.services)
+    serve(orders, dict(os.environ))
+    match_run(run / layout.FILES)  # even if it was created under the user's umask
     side_process.exit_at_once(0)
 
 

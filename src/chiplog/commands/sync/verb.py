@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import msgspec
 
 from chiplog.commands.sync import side_process
 from chiplog.commands.sync.progress import SyncProgress
-from chiplog.core import messages
+from chiplog.core import messages, settings
 from chiplog.core.errors import BadSetting
+from chiplog.core.operating_system import check_writes
+from chiplog.core.records import Plain
 from chiplog.sinks import registry
+from chiplog.sinks.delivery.destinations import destination_of, enrol, forget_old
 from chiplog.sinks.delivery.sync import Sync
 from chiplog.store import layout
-from chiplog.store.journal.cursors import enrol, enrolled
+from chiplog.store.journal.cursors import services
 from chiplog.store.runs import find, state
 
 PATIENCE = 60.0  # s of failures, or of waiting for another process that gets nowhere
@@ -27,11 +32,20 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--to", action="append", default=[], metavar="SINK", help="deliver only to this sink; repeatable"
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_option,
+        metavar="OPTION=VALUE",
+        help="an option of the sink named with --to, such as uri=http://localhost:5000; repeatable",
+    )
     parser.add_argument("--follow", action="store_true", help="keep delivering until the run ends")
     parser.add_argument("--quiet", action="store_true", help="do not show progress")
 
 
 def run(args: Namespace) -> int:
+    check_writes("run `chiplog sync` in WSL, or where they were written")
     os.environ.update({**registry.QUIET, **os.environ})
     if not args.alone:
         return _all(args)
@@ -40,33 +54,68 @@ def run(args: Namespace) -> int:
 
 
 def _all(args: Namespace) -> int:
-    chosen = find.select(args.runs, args.root)
-    if not chosen:
-        chosen = [path for path in layout.find_runs(args.root) if enrolled(path)]
-        if not chosen:
-            print(f"no run under {args.root} uses a service; name runs, and a service with --to")
-            return 0
     for name in args.to:
         registry.is_service(name)
+    chosen = find.select(args.runs, args.root)
+    if not chosen:
+        chosen = [path for path in layout.find_runs(args.root) if destination_of(path, args.environ)]
+        forget_old(args.environ)
+        if not chosen:
+            print(f"no run of yours under {args.root} uses a service; name runs, and a service with --to")
+            return 0
+    if args.set and len(args.to) != 1:
+        raise BadSetting("--set is an option of one sink: name it with --to, such as --to mlflow")
     return max(_sync(path, args) for path in chosen)
 
 
 def _sync(path: Path, args: Namespace) -> int:
-    used = enrolled(path)
-    services = {name: used.get(name, {}) for name in args.to} or used
-    if not services:
-        raise BadSetting(f"run {path.name} does not use a service; name one with --to, such as --to wandb")
-    for name, options in services.items():
-        enrol(path, name, options)
+    mine = destination_of(path, args.environ)
+    used = mine.services if mine is not None else {}
+    wanted = {name: {**_options(name, used, args.environ), **dict(args.set)} for name in args.to} or used
+    if not wanted:
+        raise BadSetting(_unknown(path))
+    cwd = mine.cwd if mine is not None else str(Path.cwd())
+    for name, options in wanted.items():
+        enrol(path, name, options, cwd, args.environ)
+    if args.alone:
+        side_process.bound_answers(wanted)
     label = messages.clean(f"{path.parent.name}/{path.name}")
-    sync = Sync(path, services, args.environ)
+    sync = Sync(path, wanted, args.environ, cwd)
     left = sync.run(_ended(path, args.follow), PATIENCE, (lambda _: None) if args.quiet else SyncProgress(label))
-    for name in services:
+    for name in wanted:
         result = messages.clean(left[name]) if name in left else "complete"
         if sync.health()[name].get("held_by"):
             result += f"; gave up after {PATIENCE:.0f} s. Run `chiplog sync` again when it has ended"
         print(f"{label}  {name}: {result}", flush=True)
     return 2 if left else 0
+
+
+def _options(name: str, used: Mapping[str, dict[str, Plain]], environ: Mapping[str, str]) -> dict[str, Plain]:
+    """The options of a service: those that the user's own run has, or those in the user's settings."""
+    return used[name] if name in used else settings.load({}, environ, Path.cwd()).sinks.get(name, {})
+
+
+def _unknown(path: Path) -> str:
+    """Why there is nowhere to deliver to, and what the run says about it, which is not used."""
+    which = f"{path.parent.name}/{path.name}"
+    named = services(path)
+    if not named:
+        return f"run {which} does not use a service; name one with --to, such as --to wandb"
+    example = f"chiplog sync {path} --to {named[0]}"
+    return (
+        f"run {which} was not made by you at this path, so where it goes is not read from it. "
+        f"It has been delivered to {', '.join(named)}; to deliver it with your own settings: {example}"
+    )
+
+
+def _option(text: str) -> tuple[str, Plain]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"{text!r} is not OPTION=VALUE")
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name, value
 
 
 def _ended(path: Path, follow: bool) -> Callable[[], bool]:

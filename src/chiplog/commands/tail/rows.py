@@ -13,11 +13,10 @@ from chiplog.commands.tail.output import Output
 from chiplog.core import records
 from chiplog.core.records import AnyRecord
 from chiplog.sinks.console.sink import RATE, Console
-from chiplog.store import layout
+from chiplog.store import layout, manifest
 from chiplog.store.journal.lines import Scanner
 from chiplog.store.journal.tail import Tail, near_end
 from chiplog.store.reader import Stored
-from chiplog.store.runs import manifest
 
 SEARCHED = (64 << 10, 4 << 20, None)  # bytes from the end that are searched for the last records; None for all
 BEGINNING = 200  # records that are searched for the planned length of the run

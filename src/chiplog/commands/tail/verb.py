@@ -6,10 +6,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from chiplog.commands.shared.arguments import add_run, whole_number
+from chiplog.commands.shared.open_run import open_run
 from chiplog.commands.tail import printed_lines, rows
 from chiplog.commands.tail.output import Output
 from chiplog.core.messages import clean
-from chiplog.store.reader import Stored
 from chiplog.store.runs import find
 
 EXAMPLE = "chiplog tail latest -n 5"
@@ -25,7 +25,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    stored = Stored(find.find(args.run, args.root))
+    stored = open_run(find.find(args.run, args.root), args)
     out = Output(sys.stdout)
     follow = printed_lines.follow if args.console else rows.follow
     follow(stored, out, args)

@@ -11,6 +11,8 @@ from chiplog.core.background.wakeup import WakeUp
 
 Task = Callable[[], float]  # does a little work and returns the seconds until it is due again
 
+RETRY = 1.0  # s between tries to start a thread that the system has refused
+
 
 class Background:
     """Calls tasks until stopped. A task that raises is reported once and called again later."""
@@ -20,17 +22,29 @@ class Background:
         self._wakeup = WakeUp()
         self._stop = False
         self._last: list[Callable[[], object]] = []
+        self._refused = 0.0  # when the system last refused to start the thread; 0 if it did not
         self._thread = threading.Thread(target=self._loop, name=f"chiplog-{name}", daemon=True)
 
     def add(self, task: Task) -> None:
         self._tasks.append(task)
 
     def start(self) -> None:
-        self._thread.start()
+        """Start the thread. If the system refuses, `wake` tries again; records are written by the caller meanwhile."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._refused = time.monotonic()
+            messages.once(
+                f"thread {id(self)}", f"no background thread could be started ({error}); chiplog keeps trying"
+            )
 
     def wake(self) -> None:
         """Call all tasks now instead of when they are due; safe from anywhere."""
         self._wakeup.set()
+        if self._refused and time.monotonic() - self._refused > RETRY:
+            self._refused = 0.0
+            self._thread = threading.Thread(target=self._loop, name=self._thread.name, daemon=True)
+            self.start()
 
     def stop(self, timeout: float, last: Callable[[], object]) -> bool:
         """Stop the thread after a last call; true if it has ended in time."""
@@ -67,6 +81,6 @@ class Background:
     def _call(self, task: Task) -> float:
         try:
             return task()
-        except Exception as error:
+        except BaseException as error:  # a rule of the user may raise anything, even SystemExit
             messages.once(f"task {task!r}", f"a background task failed and will be tried again: {error!r}")
             return 5.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,8 +14,9 @@ from typing import IO
 
 from chiplog.core import messages, records
 from chiplog.core.engine.recorder import Recorder
+from chiplog.core.files.writing import match_run
 from chiplog.core.identity import Identity
-from chiplog.core.paths import file_name, make_dir, safe_name
+from chiplog.core.paths import access_of, file_name, make_dir, safe_name, share
 from chiplog.core.records import Number, Plain
 from chiplog.core.values import convert
 from chiplog.core.values.media import Image
@@ -54,8 +56,9 @@ class Attachments:
                 try:
                     if is_folder:
                         shutil.copytree(source, target)
+                        match_run(target)
                     else:
-                        with source.open("rb") as old, _create(target) as new:
+                        with source.open("rb") as old, self._create(path) as new:
                             shutil.copyfileobj(old, new, 1 << 20)
                     break
                 except FileExistsError:
@@ -75,8 +78,11 @@ class Attachments:
         with self._work:
             self._closing = True
             self._work.notify_all()
+            self._start()
         if self._thread is not None:
             self._thread.join(max(0.0, timeout))
+        elif not self._held:
+            self._loop(time.monotonic() + timeout)  # no thread could be started
         return [name for name, _ in list(self._jobs)]
 
     def forget(self) -> None:
@@ -97,12 +103,16 @@ class Attachments:
     def _start(self) -> None:
         if self._jobs and not self._held:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name="chiplog-files", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._loop, name="chiplog-files", daemon=True)
+                try:
+                    thread.start()
+                    self._thread = thread
+                except RuntimeError as error:  # tried again with the next job, and at the end
+                    messages.once(f"thread {id(self)}", f"files wait: no thread could be started ({error})")
             self._work.notify_all()
 
-    def _loop(self) -> None:
-        while True:
+    def _loop(self, deadline: float = float("inf")) -> None:
+        while time.monotonic() < deadline:
             with self._work:
                 while not self._jobs and not self._closing:
                     self._work.wait()
@@ -111,7 +121,7 @@ class Attachments:
                 name, job = self._jobs[0]
             try:
                 job()
-            except Exception as error:
+            except BaseException as error:  # a picture of the user may raise anything
                 messages.say(f"{name!r} could not be kept with the run: {error}")
             with self._work:
                 if self._jobs:  # it stays in the queue while it runs, so that `close` sees it
@@ -125,7 +135,7 @@ class Attachments:
             mark = "" if number == 1 else at if number == 2 and at else f"{at}-{number}"
             path = f"{folder}/{base}{mark}{dot}{suffix}"
             try:
-                make_dir((self._run / path).parent)
+                make_dir((self._run / path).parent, access_of(self._run))
             except (FileExistsError, NotADirectoryError):  # a file has the name of the folder
                 path = f"{folder}/{path.removeprefix(folder + '/').replace('/', '-')}"
             if not (self._run / path).exists():
@@ -134,7 +144,7 @@ class Attachments:
     def _keep_picture(self, name: str, picture: EncodedPicture, caption: str, step: Number) -> None:
         for path in self._free("files/media", file_name(name, SUFFIXES[picture.media]), step):
             try:
-                with _create(self._run / path) as file:
+                with self._create(path) as file:
                     file.write(picture.data)
                 break
             except FileExistsError:
@@ -144,6 +154,7 @@ class Attachments:
     def _record(self, path: str, size: int, **fields: Plain) -> None:
         self._recorder.write(records.File, path=path, size=size, **fields)
 
-
-def _create(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+    def _create(self, path: str) -> IO[bytes]:
+        fd = os.open(self._run / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        share(fd, access_of(self._run))
+        return os.fdopen(fd, "wb")

@@ -6,25 +6,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from chiplog.core.background.tasks import BackgroundTasks
 from chiplog.core.background.thread import Background
 from chiplog.core.clock import RunClock
-from chiplog.core.engine.alerts import Alerts
+from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.attachments import Attachments
-from chiplog.core.engine.changes import Changes
-from chiplog.core.engine.events import Events
+from chiplog.core.engine.background_tasks import BackgroundTasks
+from chiplog.core.engine.events import Changes, Events
 from chiplog.core.engine.live_reader import LiveReader, StoredRun
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rows import RowWriter
-from chiplog.core.engine.rules import CarriedState, Rules
+from chiplog.core.engine.rules import Alerts, CarriedState, Rules
 from chiplog.core.engine.shutdown import Shutdown, SinkDelivery
 from chiplog.core.engine.step_count import StepCount
 from chiplog.core.engine.value_splitter import Splitter
 from chiplog.core.identity import Identity
-from chiplog.core.journals.held_journal import HeldJournal
+from chiplog.core.journals.memory_journal import MemoryJournal
 from chiplog.core.journals.null_journal import NullJournal
-from chiplog.core.machine import Machine
-from chiplog.core.protocols import Finding, JournalLike, Rule, Stage
+from chiplog.core.protocols import Finding, JournalLike, Rule, Stage, Unkept
 from chiplog.core.records import Number, Plain, Row
 from chiplog.core.tracing.tracer import Tracer
 
@@ -41,13 +39,13 @@ class Components:
         background: Background | None = None,
         stages: Sequence[Stage] = (),
         rules: Sequence[Rule] = (),
-        machine: Machine | None = None,
+        machine: DeviceHooks | None = None,
         read: Callable[[], StoredRun] | None = None,
         save_state: Callable[[Mapping[str, Plain]], None] | None = None,
         strict: bool = False,
         first: int = 0,
     ) -> None:
-        machine = machine or Machine()
+        machine = machine or DeviceHooks()
         wake = None if background is None else background.wake
         self.identity, self.journal, self.background, self.meters = identity, journal, background, machine.meters
         self.recorder = recorder = Recorder(identity.id, journal, clock or RunClock(), strict=strict)
@@ -83,7 +81,7 @@ class Components:
         self, enabled: bool, every: int | None, concurrent: str | Iterable[str] | None, deadline: float | None
     ) -> None:
         """See `Run.trace`; a held run starts tracing once it keeps records."""
-        if isinstance(self.journal, HeldJournal):
+        if isinstance(self.journal, MemoryJournal):
             self.journal.tracing = (enabled, every)
         self.tracer.set(enabled and self.recorder.keeps and not self.recorder.held, every, concurrent, deadline)
 
@@ -91,7 +89,9 @@ class Components:
         """See `Run.__repr__`."""
         state = "running" if self.recorder.keeps else "not recording"
         step = f", step {self.count.next - 1:,}" if self.count.next else ""
-        return f"<chiplog run {self.identity.project}/{self.identity.id}: {state}{step}, {self.identity.dir}>"
+        about = self.identity
+        name = f" {about.name!r}" if about.name not in ("", about.id) else ""
+        return f"<chiplog run {about.project}/{about.id}{name}: {state}{step}, {about.dir}>"
 
     def health(self, sinks: SinkDelivery) -> dict[str, Plain]:
         """See `Run.health`."""
@@ -121,16 +121,19 @@ class Components:
         """See `Run.take_over`; returns the identity with the number of the attempt."""
         self.rules.replace(rules)
         self.files.release()
-        if isinstance(self.journal, HeldJournal):
+        if isinstance(self.journal, MemoryJournal):
             self.tracer.set(*self.journal.tracing)
         return msgspec.structs.replace(self.identity, attempt=attempt)
 
-    def let_go(self, *, end: bool) -> None:
-        """Keep nothing, because another rank keeps the run; with `end`, leave the statistics across ranks too."""
+    def let_go(self, unkept: Unkept | None = None) -> None:
+        """Keep nothing, because another rank keeps the run; with `unkept`, which counts what is logged from now on,
+        also leave the statistics across ranks."""
         self.tracer.set(False)
         self.files.forget()
-        if end:
+        if unkept is not None:
             self.recorder.stop("")
+            self.recorder.append = unkept.note
+            self.shutdown.unkept = unkept.missing
 
     def forked(self) -> None:
         """In a forked child: stop, because the run belongs to the parent."""

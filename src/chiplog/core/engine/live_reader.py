@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from chiplog.core.background.tasks import BackgroundTasks
-from chiplog.core.engine.changes import Changes
+from chiplog.core.engine.background_tasks import BackgroundTasks
+from chiplog.core.engine.events import Changes
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.records import Plain
 from chiplog.core.tracing.tracer import Tracer

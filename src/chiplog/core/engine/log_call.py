@@ -27,6 +27,11 @@ def understand(
         )
     if isinstance(metrics, Mapping):
         row = {**metrics, **row}
+    elif isinstance(metrics, str) and step is None and not row:
+        messages.once(
+            f"log {run} name",
+            f"log({cut(metrics, 60)!r}) has no value: write run.log({{{cut(metrics, 60)!r}: value}}, step=10)",
+        )
     elif isinstance(metrics, str):
         example = f"run.log({{{metrics!r}: {cut(text(step), 40)}}}{', step' if more else ''})"
         messages.once(f"log {run} name", f"log takes a mapping; {cut(metrics, 60)!r} is kept, but write {example}")

@@ -13,9 +13,11 @@ from typing import TypeVar
 
 from chiplog.core import messages
 from chiplog.core.clock import RunClock
-from chiplog.core.journals.held_journal import HeldJournal, is_logged
+from chiplog.core.errors import ChiplogError
+from chiplog.core.journals.memory_journal import MemoryJournal, is_logged
 from chiplog.core.protocols import JournalLike
 from chiplog.core.records import Plain, Record, Row
+from chiplog.core.values import text
 
 Listener = Callable[[Record], object]
 R = TypeVar("R", bound=Record)
@@ -48,7 +50,10 @@ class Recorder:
         """Report an error of our own once; in a strict run, raise it."""
         if self._strict:
             raise error
-        messages.once(f"{what} {self._run_id} {type(error).__name__}", f"{what}: {error}; training goes on")
+        if what == "log" and isinstance(error, MemoryError) and self.journal is not None:
+            self.journal.count_lost()
+        why = text.reason(error) if isinstance(error, ChiplogError) else text.words(error)  # ours is a sentence
+        messages.once(f"{what} {self._run_id} {type(error).__name__}", f"{what}: {why}; training continues")
         return {}
 
     def guard(self, what: str) -> Guard:
@@ -71,11 +76,11 @@ class Recorder:
     @property
     def held(self) -> bool:
         """Whether it is still open if this rank keeps the run."""
-        return isinstance(self.journal, HeldJournal) and self.journal.undecided
+        return isinstance(self.journal, MemoryJournal) and self.journal.undecided
 
     def notice(self) -> None:
         """Note that something was logged that becomes a record later."""
-        if isinstance(self.journal, HeldJournal):
+        if isinstance(self.journal, MemoryJournal):
             self.journal.notice()
 
     def stop(self, reason: str, fix: str = "") -> None:

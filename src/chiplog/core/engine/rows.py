@@ -6,17 +6,22 @@ from collections.abc import Sequence
 from time import monotonic_ns
 
 from chiplog.core.engine.recorder import Recorder
+from chiplog.core.engine.reentry_guard import ReentryGuard, is_ours
 from chiplog.core.engine.rules import CarriedState, Rules, name_of
 from chiplog.core.protocols import Stage
 from chiplog.core.records import Eval, Number, Row, Step
-from chiplog.core.values.line_pieces import pieces
+from chiplog.core.values.row_splitting import pieces
 
 
 class RowWriter:
     """Writes the rows of one run. If `plain`, a row of numbers may skip it and go straight to the journal."""
 
     def __init__(self, recorder: Recorder, stages: Sequence[Stage], rules: Rules, carried: CarriedState) -> None:
-        self._recorder, self._stages, self._carried = recorder, tuple(stages), carried
+        self._recorder, self._carried = recorder, carried
+        self._stages = tuple(
+            (stage if is_ours(stage) else ReentryGuard(stage, f"stage {name_of(stage)}"), name_of(stage))
+            for stage in stages
+        )
         self.rules = rules
         self.plain = recorder.journal is not None and not self._stages
 
@@ -29,11 +34,11 @@ class RowWriter:
         if self._carried.pending:
             self._carried.restore(step)
             self.plain = not self._stages
-        for stage in self._stages:
+        for stage, name in self._stages:
             try:
                 row = stage(row, step) or row
             except Exception as error:
-                recorder.failed(f"stage {name_of(stage)}", error)
+                recorder.failed(f"stage {name}", error)
         for piece in pieces(row):
             recorder.append(Step(next(recorder.seq), monotonic_ns() + recorder.offset, step, piece, counted))  # type: ignore[arg-type]
         self.rules.check(row, step)

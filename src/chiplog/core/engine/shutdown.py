@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from chiplog.core import messages, records
-from chiplog.core.background.tasks import BackgroundTasks
 from chiplog.core.background.thread import Background
 from chiplog.core.engine.attachments import Attachments
+from chiplog.core.engine.background_tasks import BackgroundTasks
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.errors import UnknownSink
 from chiplog.core.identity import Identity
@@ -107,8 +107,15 @@ class SinkDelivery(msgspec.Struct, frozen=True):
 NO_SINKS = SinkDelivery({}, dict, lambda _: {})
 
 
+AFTER_INTERRUPT = 1.0  # s for the steps after one that was interrupted
+
+
 class Shutdown:
-    """Ends a run in named steps, each with its own time limit; a step that fails does not stop the next."""
+    """Ends a run in named steps, each with its own time limit; an exception in one step does not stop the next.
+
+    An exception that is not an `Exception`, such as a second ^C, leaves one second for the other steps, and is raised
+    after them.
+    """
 
     def __init__(
         self,
@@ -123,11 +130,15 @@ class Shutdown:
         self._identity, self._recorder, self._tracer = identity, recorder, tracer
         self._files, self._tasks, self._background = files, tasks, background
         self.before: list[Callable[[], None]] = []  # called while the run can still be written to
-        self.settle: Callable[[], None] = lambda: None  # then decides whether this rank keeps the run
+        self.decide_owner: Callable[[], None] = lambda: None  # then decides whether this rank keeps the run
+        self.unkept: Callable[[], tuple[int, str]] = lambda: (0, "")  # rows that no rank keeps, and why
         self.closing: list[Callable[[], object]] = []  # called after the last record, beside the disk
         self.after: list[Callable[[], object]] = []
         self._lock = threading.RLock()
         self._result: Delivery | None = None
+        self._deadline = 0.0
+        self._thread = 0  # that ends the run
+        self._interrupt: BaseException | None = None  # to be raised after the last step
 
     def finish(self, timeout: float, state: str, reason: str, delivery: Callable[[], SinkDelivery | None]) -> Delivery:
         """End the run once; every later call returns the same result. `delivery` is called once ranks have settled."""
@@ -135,17 +146,20 @@ class Shutdown:
             if self._result is not None:
                 return self._result
             if self._recorder.inert or self._recorder.journal is None:
-                self._result = Delivery(True, {})
+                rows, why = self.unkept()
+                self._result = Delivery(not rows, {"journal": why} if rows else {}, rows)
                 return self._result
             self._result = Delivery(False, {})  # what a call from within returns
+            self._deadline, self._thread = time.monotonic() + timeout, threading.get_ident()
             try:
-                self._result = self._run(time.monotonic() + timeout, state, reason, delivery)
+                self._result = self._run(state, reason, delivery)
             except Exception as error:
                 self._recorder.failed("finish", error)
-            except BaseException:  # such as a second ^C: stop waiting, but record how the run ended
-                if not self._recorder.inert:
-                    self.write_end(state, reason, 1.0)
-                raise
+            finally:
+                if not self._recorder.inert:  # it was interrupted between two steps
+                    self.write_end(state, reason, AFTER_INTERRUPT)
+            if self._interrupt is not None:
+                raise self._interrupt
             return self._result
 
     def forget(self) -> None:
@@ -153,16 +167,16 @@ class Shutdown:
         self._lock = threading.RLock()
         self._result = self._result or Delivery(True, {})
 
-    def _run(self, deadline: float, state: str, reason: str, delivery: Callable[[], SinkDelivery | None]) -> Delivery:
+    def _run(self, state: str, reason: str, delivery: Callable[[], SinkDelivery | None]) -> Delivery:
         undelivered: dict[str, str] = {}
         closed = threading.Event()
         steps: list[Step] = [
-            ("values on devices", lambda: self._tasks.end_device(deadline - 1)),
+            ("values on devices", lambda: self._tasks.end_device(self._deadline - 1)),
             *((_name(call), call) for call in self.before),
-            ("spans", lambda: self._tasks.end_spans(deadline - 1)),
-            ("ranks", self.settle),
-            ("files", lambda: undelivered.update(self._close_files(_left(deadline, 30.0)))),
-            ("journal and sinks", lambda: self._close_disk(deadline, state, reason, delivery(), undelivered, closed)),
+            ("spans", lambda: self._tasks.end_spans(self._deadline - 1)),
+            ("ranks", self.decide_owner),
+            ("files", lambda: self._close_files(undelivered)),
+            ("journal and sinks", lambda: self._close_disk(state, reason, delivery(), undelivered, closed)),
             ("recording", self._stop),
             *((_name(call), call) for call in self.after),
         ]
@@ -184,13 +198,16 @@ class Shutdown:
         )
         journal.close(last, timeout=timeout)
 
-    def _close_files(self, timeout: float) -> dict[str, str]:
-        unkept = self._files.close(timeout)
-        return {"files": f"not copied: {', '.join(unkept[:5])}"} if unkept else {}
+    def _close_files(self, undelivered: dict[str, str]) -> None:
+        undelivered["files"] = "they may not be copied"  # unless `close` returns
+        # A slow copy must leave the sinks some time.
+        unkept = self._files.close(self._left((self._deadline - time.monotonic()) / 2))
+        del undelivered["files"]
+        if unkept:
+            undelivered["files"] = f"not copied: {', '.join(unkept[:5])}"
 
     def _close_disk(
         self,
-        deadline: float,
         state: str,
         reason: str,
         post: SinkDelivery | None,
@@ -204,15 +221,20 @@ class Shutdown:
         def close_sinks() -> None:
             if post is not None:
                 undelivered.update(dict.fromkeys(post.names, "it was not closed"))  # unless `close` returns
-                missing = post.close(deadline - time.monotonic() - 0.2)
+                missing = post.close(self._deadline - time.monotonic() - 0.2)
                 for name in post.names:
                     del undelivered[name]
                 undelivered.update(missing)
 
+        def close_journal() -> None:
+            undelivered["journal"] = "it was not closed"  # unless the last record is written
+            self.write_end(state, reason, self._left())
+            del undelivered["journal"]
+
         def close() -> None:
             steps: list[Step] = [
-                ("the journal's last lines", lambda: journal.flush(timeout=_left(deadline))),
-                ("the last record", lambda: self.write_end(state, reason, _left(deadline))),
+                ("the journal's last lines", lambda: journal.flush(timeout=self._left())),
+                ("the last record", close_journal),
                 ("the state of rules", self._tasks.save_state),
                 *((_name(call), call) for call in self.closing),
                 ("sinks", close_sinks),
@@ -226,15 +248,17 @@ class Shutdown:
         if self._background is None or journal.mine:
             close()
         else:
-            done = self._background.stop(_left(deadline), close)
+            done = self._background.stop(self._left(), close)
             if not done and not journal.at_disk and not self._tasks.saving:
                 self._background.end()  # a callback or a device blocks the thread
-            closed.wait(_left(deadline, deadline))
+            closed.wait(self._left(self._deadline))
 
     def _report(self, post: SinkDelivery | None, undelivered: dict[str, str], closed: threading.Event) -> Delivery:
         """Report what is missing, and where it still is."""
         journal = self._recorder.journal
         assert journal is not None
+        if not closed.is_set() and self._interrupt is not None:
+            closed.wait(self._left())
         if not closed.is_set():
             return self._unanswered(journal)
         if journal.dropped:
@@ -250,29 +274,33 @@ class Shutdown:
             brief = what.replace(f" ({reason})", "") if reported else what
             if not messages.first_missing(self._identity.dir, sink):
                 continue  # a front end reports it in its own words
+            if sink == "journal":
+                continue  # the step has been reported
             messages.say(f"{sink!r} is not complete: {brief}; {where}")
         return Delivery(not undelivered and not journal.dropped, undelivered, journal.dropped)
 
     def _unanswered(self, journal: JournalLike) -> Delivery:
         waiting = journal.dropped + journal.waiting
         messages.say(
-            f"run {self._identity.id} could not be ended: {self._identity.dir} does not answer; "
-            f"{waiting:,} records are not written, and are lost if the process ends before it does"
+            f"cannot finish run {self._identity.id}: {self._identity.dir} is not responding; "
+            f"{waiting:,} records are in memory and are lost if the process exits first"
         )
         return Delivery(False, {"journal": "the disk did not answer in time"}, waiting)
 
     def _attempt(self, name: str, call: Callable[[], object]) -> None:
         try:
             call()
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and threading.get_ident() == self._thread:
+                self._interrupt = self._interrupt or error
+                self._deadline = min(self._deadline, time.monotonic() + AFTER_INTERRUPT)
             messages.say(f"while run {self._identity.id} ended, {name} failed: {error!r}")
+
+    def _left(self, most: float = 5.0) -> float:
+        return max(0.1, min(most, self._deadline - time.monotonic()))
 
 
 Step = tuple[str, Callable[[], object]]
-
-
-def _left(deadline: float, most: float = 5.0) -> float:
-    return max(0.1, min(most, deadline - time.monotonic()))
 
 
 def _name(call: Callable[..., object]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from chiplog.core.engine.recorder import Recorder
+from chiplog.core.errors import BadStep
 from chiplog.core.records import Number
 from chiplog.core.tracing.tracer import Tracer
 from chiplog.core.values import convert
@@ -26,7 +27,7 @@ class StepCount:
         self._auto: Iterator[int] | None = count(first)
         self._counted = (first, first)  # the range of the counted steps, once there are explicit ones
 
-    def take(self, step: Number | None) -> tuple[Number, bool]:
+    def resolve(self, step: Number | None) -> tuple[Number, bool]:
         """The step of a row, and whether it was counted."""
         counted = False
         if step is None:
@@ -86,7 +87,7 @@ class StepCount:
         """A step of any type as a number; the newest step if it is not a number."""
         number = convert.number(step)
         if number is None:
-            error = TypeError(f"a step is a number, not {step!r}; the newest step, {self.newest}, is used")
+            error = BadStep(f"a step is a number, not {step!r}; the newest step, {self.newest}, is used")
             self._recorder.failed("log", error)
             return self.newest
         return int(number) if isinstance(number, bool) else number

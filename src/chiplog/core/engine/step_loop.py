@@ -27,9 +27,9 @@ class StepLogger(MetricLogger, Protocol):
     @property
     def idle(self) -> bool: ...
 
-    def event(self, name: str, /, step: Number | None = None, **data: object) -> None: ...
+    def log(self, metrics: Mapping[str, object], step: int | float | None = None) -> Row: ...
 
-    def log_step(self, row: Mapping[str, object], step: int) -> Row: ...
+    def event(self, name: str, /, step: Number | None = None, **data: object) -> None: ...
 
     def before_finish(self, call: Callable[[], None]) -> None: ...
 
@@ -115,9 +115,9 @@ class Steps:
             elif metrics:
                 plain, rest = self._preview(metrics)
                 if rest:  # device values and media are logged for every step
-                    self._run.log_step(rest, step)
+                    self._log(rest, step)
             row = meter.measure(step, plain, took, waited, tokens, samples)
-            return None if row is None else self._run.log_step(row, step)
+            return None if row is None else self._log(row, step)
         except Exception as error:
             self._recorder.failed("end_step", error)
             return None
@@ -155,10 +155,14 @@ class Steps:
             self.write(number, perf_counter() - asked, tokens=tokens, samples=samples, waited=waited)
             number += 1
 
+    def _log(self, row: Mapping[str, object], step: int) -> Row:
+        """Record a row of a step that was started before."""
+        return self._run.log(row, None if self._count.joins(step) else step)
+
     def _write_rest(self) -> None:
         """At the end of the run: write the row of the last steps."""
         if self._meter is not None and (row := self._meter.rest()) is not None:
-            self._run.log_step(row, self._newest)
+            self._log(row, self._newest)
 
 
 class OneStep:

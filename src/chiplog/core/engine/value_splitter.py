@@ -50,11 +50,13 @@ class Splitter:
                 self._report_problem(name, media, problem, step)
         for name, value in split.texts.items():
             text = redact_text(value)
-            fix = "; chiplog.Image or chiplog.Histogram keeps it whole" if " shape (" in text else ""
-            messages.once(
-                f"no number {self._run} {name}",
-                f"{name!r} is not a number ({cut(text, 60)!r}); stored as text{fix}",
-            )
+            arrays = " shape (" in text or _is_arrays(metrics.get(name))
+            fix = "; chiplog.Image or chiplog.Histogram keeps it whole" if arrays else ""
+            if self._recorder.keeps and not self._recorder.held:  # other ranks would repeat it
+                messages.once(
+                    f"no number {self._run} {name}",
+                    f"{name!r} is not a number ({cut(text, 60)!r}); stored as text{fix}",
+                )
             self._recorder.write(records.TextRecord, name=name, text=text, step=step)
         return split.row
 
@@ -64,7 +66,9 @@ class Splitter:
         return split.row, {**split.later, **split.media, **split.texts}
 
     def _report_problem(self, name: str, media: Media, problem: str, step: Number) -> None:
-        messages.once(f"media {self._run} {name}", f"{name!r} cannot be kept ({problem}); the rest of the row is")
+        messages.once(
+            f"media {self._run} {name}", f"cannot record {name!r} ({problem}); the rest of the row is recorded"
+        )
         self._recorder.write(records.TextRecord, name=name, text=f"<{type(media).__name__}: {problem}>", step=step)
 
     def _write_media(self, name: str, media: Media, step: Number) -> str:
@@ -84,6 +88,11 @@ class Splitter:
         for call in self.listeners:
             call(name, media, step)
         return ""
+
+
+def _is_arrays(value: object) -> bool:
+    """Whether a value is a list of arrays, which may be pictures or numbers."""
+    return isinstance(value, (list, tuple)) and bool(value) and getattr(value[0], "shape", None) is not None
 
 
 def _never(_: object) -> bool:

@@ -15,6 +15,9 @@ class NullJournal:
     def append(self, record: Record) -> None:
         pass
 
+    def count_lost(self) -> None:
+        pass
+
     def flush(self, *, fsync: bool = False, timeout: float = 30.0) -> bool:  # noqa: ARG002
         return True
 

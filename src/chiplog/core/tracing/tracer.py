@@ -57,7 +57,7 @@ class Watcher(Protocol):
 
     def watch(self, work: Work) -> None: ...
 
-    def settle(self, timeout: float) -> None:
+    def wait_for_work(self, timeout: float) -> None:
         """Wait until no work is left; abandon what is not done by then."""
         ...
 
@@ -114,7 +114,7 @@ class Tracer:
     ) -> None:
         """See `Run.trace`."""
         if every is not None and (not isinstance(every, int) or every < 1):
-            raise ValueError(f"every = {every!r}: spans are kept of every n-th step, n = 1, 2, ...")
+            raise ValueError(f"every must be a positive integer, not {every!r}")
         if deadline is not None:
             self.deadline = float(deadline)
         if concurrent is not None:
@@ -147,13 +147,13 @@ class Tracer:
             waits, span.waits = span.waits, None  # so that arrays are not kept longer than needed
             work = Work(self, span, labels(span.devices), waits or [], span.stop + int(self.deadline * 1e9))
             if self._watcher is None or waits is None:
-                self.land(work, span.stop, span.error)
+                self.finish_work(work, span.stop, span.error)
             else:
                 self._watcher.watch(work)
         except Exception as error:
             messages.once("device span", f"the device part of span {span.name!r} is left out: {error!r}")
 
-    def land(self, work: Work, end: int, error: str = "") -> None:
+    def finish_work(self, work: Work, end: int, error: str = "") -> None:
         """Accept work that is done or abandoned; it goes on the timelines of its devices when spans are taken, once."""
         if len(self._landed) <= WAKE or not self.is_full():
             self._landed.append((work, end, error))
@@ -163,10 +163,10 @@ class Tracer:
         for span in list(self.by_hand.values()):
             span.end(UNFINISHED)
 
-    def settle(self, timeout: float) -> None:
+    def wait_for_work(self, timeout: float) -> None:
         """Wait for the devices; work that is not done by then is marked."""
         if self._watcher is not None:
-            self._watcher.settle(timeout)
+            self._watcher.wait_for_work(timeout)
 
     def poll(self) -> None:
         """End the parts on devices whose work is done by now."""
@@ -188,13 +188,13 @@ class Tracer:
         self.dropped += 1
         return True
 
-    def take(self, offset: int, most: int = BATCH) -> SpanFields | None:
+    def next_batch(self, offset: int, most: int = BATCH) -> SpanFields | None:
         """The fields of a `Spans` record for spans that have finished; None if there are none.
 
         `offset` is added to the monotonic clock of their starts. The readers have been called with the batch by then.
         """
         with self._taking:
-            while (taken := self._take(offset, most)) is not None:
+            while (taken := self._next_batch(offset, most)) is not None:
                 batch, done = taken
                 for read in self.readers:
                     read(batch, done)
@@ -203,7 +203,7 @@ class Tracer:
                     return _without(batch, doubles) if doubles else batch
             return None
 
-    def _take(self, offset: int, most: int) -> tuple[SpanFields, list[Span]] | None:
+    def _next_batch(self, offset: int, most: int) -> tuple[SpanFields, list[Span]] | None:
         with self._lock:
             self._place()
             next_one = self.done.popleft

@@ -22,6 +22,7 @@ from chiplog.core.values.text import cut
 NUMBERS = frozenset((int, float))
 DEEPEST = 32
 MOST = 1 << 14  # mappings and lists inside one value; a value with more contains itself, or others many times
+LONGEST_NAME = 65_536  # characters
 _TOO_LONG = 10**4300  # Python and many other parsers refuse longer integers
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 
@@ -102,17 +103,20 @@ def plain(value: object) -> Plain:
 
 def name(key: object) -> str:
     """A key as the name of a series."""
-    return cut(key if isinstance(key, str) else text(key), 65_536)
+    return cut(key if isinstance(key, str) else text(key), LONGEST_NAME)
 
 
-def sayable(record: Record) -> Record:
+def encodable(record: Record) -> Record:
     """A record that JSON cannot represent, with every name and value converted."""
     fields = {field: plain(getattr(record, field)) for field in record.__struct_fields__}
+    if isinstance(fields.get("step"), str) and isinstance(step := getattr(record, "step", None), int):
+        messages.once("far step", f"step {fields['step']} is too large to store; recorded as infinity")
+        fields["step"] = float("inf") if step > 0 else float("-inf")
     if isinstance(record, (Step, Eval)):  # their values must be numbers
         for key in [key for key, value in fields["metrics"].items() if isinstance(value, str)]:
             messages.once(
-                f"unsayable {key}",
-                f"{key!r} is {fields['metrics'].pop(key)} and cannot be kept; the rest of the row is",
+                f"not encodable {key}",
+                f"cannot record {key!r} ({fields['metrics'].pop(key)}); the rest of the row is recorded",
             )
     return type(record)(**fields)
 
@@ -158,6 +162,8 @@ def _split(
 ) -> None:
     for key, value in metrics.items():
         full = prefix + name(key)
+        if full in split.row or (type(key) is str and len(key) > LONGEST_NAME):
+            _report_name(full, "has two values in one row; the last is kept" if full in split.row else "is cut")
         if type(value) is float:
             split.row[full] = value
             continue
@@ -182,6 +188,11 @@ def _split(
                 split.texts[full] = text(value)
         except Exception as error:
             split.texts[full] = f"<{type(value).__name__}: {type(error).__name__}: {text(str(error))}>"
+
+
+def _report_name(name: str, what: str) -> None:
+    shown = cut(name, 60)
+    messages.once(f"name {shown} {what}", f"the name {shown!r} {what}")
 
 
 def _plain(value: Any, depth: int, left: list[int]) -> Plain:

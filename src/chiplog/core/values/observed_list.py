@@ -51,3 +51,12 @@ class ObservedList(MutableSequence[str]):
 
     def __repr__(self) -> str:
         return repr(self._words)
+
+
+def as_words(tags: object) -> Iterable[str]:
+    """Tags as users set them: a list, one word, or None for none."""
+    if isinstance(tags, str):
+        return (tags,)
+    if not isinstance(tags, Iterable | None):
+        raise TypeError(f"tags are a list of words, not {tags!r}; they stay as they were")
+    return tags or ()

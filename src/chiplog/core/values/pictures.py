@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, sqrt
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +65,8 @@ def png(pixels: Any) -> bytes:
 
 
 def _encode(value: Any) -> EncodedPicture:
+    if isinstance(value, Mapping):
+        raise ValueError(f"an image is a path, bytes, pixels or a figure, not {type(value).__name__}")
     if isinstance(value, (str, Path)):
         value = Path(value).read_bytes()
     if isinstance(value, (bytes, bytearray)):
@@ -179,4 +181,7 @@ def _bytes(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _listed(value: Any) -> Any:
-    return [_listed(one) for one in value] if isinstance(value, (Iterable, Sequence)) else value
+    is_list = isinstance(value, (Iterable, Sequence)) and not isinstance(
+        value, (str, bytes)
+    )  # a letter is a text again
+    return [_listed(one) for one in value] if is_list else value

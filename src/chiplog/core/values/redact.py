@@ -14,6 +14,7 @@ from chiplog.core.records import Plain
 from chiplog.core.values.text import Pattern
 
 HIDDEN = "[redacted]"
+LEAST_SECRET = 6  # characters; shorter values are in too many words
 
 _WORDS = Pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET = frozenset(
@@ -55,6 +56,15 @@ _INSIDE = Pattern(
     r"|Bearer (?=\S{0,80}\d)[\w.~+/-]{16,}=*)"
     r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+|(?<=hooks\.slack\.com/services/)\S+"
 )
+_HEADER_WORDS = ("apikey", "key", "token", "auth", "secret", "password")
+_HEADER = Pattern(  # a header of HTTP, to the end of the line or of the quotes around it
+    rf"(?i)(?<![\w-])((?:proxy-)?authorization|(?:set-)?cookie|[\w-]{{0,40}}-(?:{'|'.join(_HEADER_WORDS)}))"
+    r"(\s{0,3}:\s{0,3})(?!\[redacted\])[^\s\"'][^\r\n\"']*"
+)
+_HEADER_ARGUMENT = Pattern(r"([\w-]{1,80})(\s{0,3}:\s{0,3}).+")  # a whole word of a command line
+_LOGIN = Pattern(r"([^:]+):.+")  # user and password, as `curl -u` takes them
+_LOGIN_FLAGS = ("-u", "--user", "-U", "--proxy-user")
+_FOLDERS = ("PWD", "OLDPWD")  # variables of every shell; a password has another name
 _USERINFO = Pattern(r"(?<=://)[^/\s@]+(?=@)")
 _QUERY = Pattern(r"(?i)([?&][\w-]*(?:api[_-]?key|token|secret|password|signature|credential)=|[?&]sig=)[^&\s\"'#]+")
 _NAMED = Pattern(r"(?<![\w.-])([A-Za-z][\w.-]*)[\"']?\s?([=:])\s?")  # `api_key=`, `"api_key": `
@@ -63,6 +73,8 @@ _BARE = Pattern(r"[^\s\"'&,;)}\]]+")
 # Text without any of these has nothing to hide; searching for them is cheap, even in long text.
 _MARKS = (
     *("://", "sk-", "pk-", "hf_", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA"),
+    *("uthorization", "UTHORIZATION", "ookie", "OOKIE", "-ApiKey"),
+    *(f"-{form(word)}" for word in _HEADER_WORDS for form in (str.lower, str.capitalize, str.upper)),
     *("ASIA", "AIza", "eyJ", "npm_", "pypi-", "wandb_v1_", "r8_", "Bearer ", "Basic ", "PRIVATE KEY", "slack.com"),
 )
 
@@ -95,6 +107,7 @@ def redact_text(text: str) -> str:
         return text
     if _VALUE.compiled.search(text):
         return HIDDEN
+    text = _HEADER.compiled.sub(rf"\1\2{HIDDEN}", text)
     text = _QUERY.compiled.sub(rf"\1{HIDDEN}", _USERINFO.compiled.sub(HIDDEN, text))
     return _INSIDE.compiled.sub(HIDDEN, text)
 
@@ -116,21 +129,47 @@ def redact_words(text: str) -> str:
 
 
 def redact_command(argv: Sequence[str]) -> list[str]:
-    """A command line without its secrets: `--api-key=…`, `--token …`, `PASSWORD=…` and values that look like keys."""
+    """A command line without its secrets: `--api-key=…`, `--token …`, `PASSWORD=…`, headers of HTTP, `-u user:…` and
+    values that look like keys."""
     shown: list[str] = []
     hide_next = False
+    before = ""
     for word in argv:
         flag, equals, value = word.partition("=")
-        if hide_next and not word.startswith("-"):
+        login = flag if flag in _LOGIN_FLAGS else before if before in _LOGIN_FLAGS else ""
+        header = _HEADER_ARGUMENT.compiled.fullmatch(value if equals and flag.startswith("-") else word)
+        if hide_next:  # even if it starts with a dash: a flag that is hidden by mistake harms nobody
             shown.append(HIDDEN)
         elif equals and is_secret_key(flag):
             shown.append(f"{flag}={HIDDEN}")
+        elif header is not None and is_secret_key(header[1]):
+            shown.append(f"{word[: -len(header[0])]}{header[1]}{header[2]}{HIDDEN}")
+        elif login and (pair := _LOGIN.compiled.fullmatch(value if flag == login else word)):
+            shown.append(f"{word[: -len(pair[0])]}{pair[1]}:{HIDDEN}")
         elif equals:
             shown.append(f"{flag}={redact_words(value)}")
         else:
             shown.append(redact_words(word))
+        before = word
         hide_next = word.startswith("-") and not equals and is_secret_key(word)
     return shown
+
+
+def secret_values(environ: Mapping[str, str]) -> list[str]:
+    """The secrets among the variables of an environment, judged by their names; the longest first."""
+    secrets = {
+        value
+        for name, value in environ.items()
+        if len(value) >= LEAST_SECRET and name not in _FOLDERS and is_secret_key(name)
+    }
+    return sorted(secrets, key=len, reverse=True)
+
+
+def redact_values(text: str, secrets: Sequence[str]) -> str:
+    """Text from outside, such as the answer of a service, without these values and without what looks like a key."""
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return redact_words(text)
 
 
 def is_secret_key(key: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ def default_project(environ: Mapping[str, str], variables: Sequence[str] = PROJE
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     if not file:
         return "ezpz"
-    script = Path(file).absolute()
+    script = Path(os.path.abspath(file))  # noqa: PTH100  without "..", and links keep their names
     return f"ezpz.{script.parent.name}.{script.stem}"
 
 

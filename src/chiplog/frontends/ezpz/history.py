@@ -45,6 +45,7 @@ logger = logging.getLogger("chiplog.ezpz")
 STRINGS = frozenset((str,))
 LOCAL = ("EZPZ_NO_DISTRIBUTED_HISTORY", "EZPZ_LOCAL_HISTORY")
 REPORTS = Path("outputs") / "history"
+PICTURES = Path("plots") / "mplot"
 # `update` returns the statistics; rows need no steps; NaN stays NaN; `setup_torch` may follow the constructor.
 REDUCE = "sync,order,nan,late"
 
@@ -236,7 +237,13 @@ class History(StoredHistory):
         self._record_facts(env_info=env_info, timings=timings)
         is_replaced = data is not None or dataset is not None
         writes_data = save and not is_replaced and dataset_fname is None
-        chosen = {"data": writes_data, "plots": plot, "text": plot and append_tplot, "report": self.report_enabled}
+        draws = plot and not is_replaced  # what was recorded
+        chosen = {
+            "data": writes_data,
+            "plots": draws,
+            "text": draws and append_tplot,
+            "report": self.report_enabled,
+        }
         from chiplog.views.report.write import finalize as write_files  # which needs numpy
 
         ending = write_files(
@@ -258,7 +265,7 @@ class History(StoredHistory):
         if plot and (xkey or plot_kwargs or subplots_kwargs or is_replaced):
             style: dict[str, Any] = {"plot_kwargs": plot_kwargs, "subplots_kwargs": subplots_kwargs, "title": title}
             with ending.stage("plots of your own"):
-                ending.pictures |= output.plots.plot_all(ending.datasets, out / "plots" / "mplot", xkey=xkey, **style)
+                ending.pictures |= output.plots.plot_all(ending.datasets, out / PICTURES, xkey=xkey, **style)
         self._deliver(ending, out, together=outdir is not None)
         report = f", its report in {report_to}" if report_to else ""
         messages.info("History: files of run %s are in %s%s", self._run.id, out, report)
@@ -267,7 +274,8 @@ class History(StoredHistory):
     def _deliver(self, ending: EndFiles, out: Path, *, together: bool) -> None:
         """Send everything to the backends, finish them, and move the files."""
         with ending.stage("backends"):
-            self._hand_over(ending.pictures, [path for path in ending.made if path.suffix not in (".png", ".txt")])
+            artifacts = [path for path in ending.made if path.suffix not in (".png", ".txt")]
+            self._hand_over(ending.pictures, out / PICTURES, artifacts)
         self._finish()
         with ending.stage("files"):
             self._collect(out, together=together)
@@ -279,7 +287,7 @@ class History(StoredHistory):
             return {"": dataset}
         return {"": self.get_dataset(data, warmup)} if data is not None else self.get_grouped_datasets(warmup)
 
-    def _hand_over(self, pictures: Mapping[str, Path], artifacts: list[Path]) -> None:
+    def _hand_over(self, pictures: Mapping[str, Path], folder: Path, artifacts: list[Path]) -> None:
         """Send the table of everything, the plots and the files to the backends."""
         if self._run.inert or isinstance(self._tracker, NullTracker):
             return
@@ -287,7 +295,8 @@ class History(StoredHistory):
         if data:
             self._tracker.log_table("training_history", columns, data)
         for name, path in pictures.items():
-            key = path.stem if " " in name else name  # a plot of several metrics
+            # A plot of several metrics has a title, such as "train overview", and a place: `train/overview`.
+            key = path.relative_to(folder).with_suffix("").as_posix() if " " in name else name
             self._tracker.log_image(f"plots/{key}", path, caption=f"matplotlib:{name}")
         by_name = {path.name: path for path in artifacts}
         if self._run.settle(5.0, SINK) and self.jsonl_path.exists():

@@ -12,11 +12,11 @@ from chiplog.core import messages
 from chiplog.core.records import Event, Row
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS
-from chiplog.core.values.line_pieces import WIDEST
 from chiplog.core.values.media import Media
+from chiplog.core.values.row_splitting import WIDEST
 from chiplog.frontends.ezpz.rows_in_memory import RowsInMemory
 from chiplog.runtime.devices.pending_values import PendingValues
-from chiplog.sinks.shared.history_updates import UPDATE
+from chiplog.sinks.shared.history_updates import UPDATE, nested_text
 from chiplog.store import layout
 
 logger = logging.getLogger("chiplog.ezpz")
@@ -27,7 +27,8 @@ is_on_device = PendingValues().holds
 def start_run(
     project_name: str | None, config: Mapping[str, object], sinks: Mapping[str, object], **options: Any
 ) -> Run:
-    """Start a run with these sinks; W&B runs in this process, so that its own object can be reached."""
+    """Start a run with these sinks; W&B runs in this process, so that its own object can be reached. If the process is
+    killed, another one delivers the rest."""
     return assembly.beside(
         project=layout.slug(project_name) if project_name else None,
         name=project_name,
@@ -71,9 +72,12 @@ class Writer:
     def _log_parts(self, metrics: Mapping[str, object], step: int | float) -> Row:
         """A row that may become several records, preceded by one that lists all its names."""
         flat = {name: _matrix(value) for name, value in leaves(metrics)}
+        nested = {name: text for name, value in flat.items() if _dimensions(value) > 2 and (text := nested_text(value))}
         if len(flat) > WIDEST or any(_is_separate(value) for value in flat.values()):
-            self.run.write(Event, name=UPDATE, data={"names": list(flat)}, step=step)
-        return self._log(flat, step)
+            values = {"values": nested} if nested else {}
+            self.run.write(Event, name=UPDATE, data={"names": list(flat), **values}, step=step)
+        flat = {name: value for name, value in flat.items() if name not in nested}
+        return self._log(flat, step) if flat or not nested else {}
 
     def log_config(self, config: Mapping[str, object]) -> None:
         self.run.config.update(config)
@@ -127,6 +131,16 @@ def _matrix(value: Any) -> object:
         if all(isinstance(row, (list, tuple)) and all(isinstance(one, (int, float)) for one in row) for row in value):
             return Matrix(value)
     return value
+
+
+def _dimensions(value: object) -> int:
+    """How many dimensions an array or a list of lists has; 0 for anything else."""
+    if (shape := getattr(value, "shape", None)) is not None:
+        return len(shape) if hasattr(value, "tolist") else 0
+    depth = 0
+    while isinstance(value, (list, tuple)) and value:
+        value, depth = value[0], depth + 1
+    return depth
 
 
 def _is_separate(value: object) -> bool:

@@ -39,6 +39,8 @@ def format_compact_summary(
     Device memory is one token at the end, `memory=0.01/0.01GiB (0%)`. `std_width=0` does not pad deviations:
     `(±0.026)`. `scientific` shows a number that the precision would round to zero as `1.0e-07`.
     """
+    if any(isinstance(value, Mapping) for value in metrics.values()):
+        metrics = {name: value for name, _, value in _names(metrics)}
     names = tuple(metrics)
     if not (keys_to_skip or min_widths or constant_keys):
         tokens, whole = _usual(names, precision)
@@ -169,7 +171,7 @@ def _tokens(
         if key in skipped or is_memory_metric(key):
             continue
         base, _, last = str(key).rpartition("/")
-        leaf = str(key).rpartition("/")[2]
+        leaf = str(key).rpartition("/")[2].rpartition(".")[2]  # also of a mapping: `optimizer.lr`
         # A counter is padded to the same width behind its prefix.
         width = chosen.get(key, chosen.get(leaf, WIDTHS[leaf] + len(str(key)) - len(leaf) if leaf in WIDTHS else 0))
         if last in AGGREGATES and base:

@@ -17,10 +17,12 @@ from chiplog.frontends.kempnerforge.config import MetricsConfig
 from chiplog.frontends.kempnerforge.logger import get_logger
 from chiplog.frontends.kempnerforge.wandb_client import Client
 from chiplog.sinks import registry
+from chiplog.sinks.delivery import destinations
 from chiplog.store import layout
 
 POLL, FAILED, DONE = 0.5, 5.0, 3600.0  # s between checks of W&B: until its first rows, after a failure, afterwards
 PATIENCE, HOPELESS = 30.0, 5.0  # s that the end waits for W&B, and for one that has failed so far
+WATCH = 0.2  # s between checks of W&B while the run ends
 MOST_BEHIND = 5  # warnings about rows before W&B's newest
 
 _logger = get_logger("metrics.tracker")
@@ -93,20 +95,31 @@ class LazyRun:
                 self._client.close()
             except Exception as error:
                 _logger.warning(f"WandB is not complete: {words(error)}")
+            else:
+                self._enrol(self._client, withdraw=True)
             self._client = None
         if isinstance(self.run, Run):
             self._check()
             patience = HOPELESS if self._warned else PATIENCE
             if self._relayed is not None:
                 messages.first_missing(self.run.dir, "wandb")
+            ended = threading.Event()
+            threading.Thread(target=self._watch, args=(ended,), name="chiplog-wandb", daemon=True).start()
             left = self.run.finish(timeout=patience)
+            ended.set()
             arrived = self._check() == DONE
             if "wandb" in left.missing and (arrived or not self._named_sync):
                 self._named_sync = True
                 rows = "all rows" if arrived else f"{self._rows:,} row{'s' * (self._rows != 1)}"
-                _logger.warning(
-                    f"W&B has not confirmed {rows} within {patience:.0f} s; `chiplog sync {self.run.dir}` completes it"
-                )
+                limit = (
+                    "" if self._warned else f" within {patience:.0f} s"
+                )  # one that rejects the run is not waited for
+                _logger.warning(f"W&B has not confirmed {rows}{limit}; `chiplog sync {self.run.dir}` completes it")
+
+    def _watch(self, ended: threading.Event) -> None:
+        """While the run ends: report as soon as it is known that W&B cannot start."""
+        while not ended.wait(WATCH):
+            self._check()
 
     def _start(self) -> Run | bool:
         config = self._config
@@ -134,6 +147,8 @@ class LazyRun:
         except Exception as error:
             _logger.warning(f"metrics are not recorded: {error}")
             return False
+        if self._client is not None:
+            self._enrol(self._client, run)
         if "wandb" in sinks:
             self._relayed = run
             if not self._warned:
@@ -142,6 +157,20 @@ class LazyRun:
             run.keep(self._check)
             run.at_finish(self._check)  # before the engine reports what is undelivered
         return run
+
+    def _enrol(self, client: Client, run: Run | bool | None = None, *, withdraw: bool = False) -> None:
+        """Let `chiplog sync` send what W&B lacks if this process is killed, and with it the client."""
+        run = self.run if run is None else run
+        if not isinstance(run, Run) or run.inert or not client.sends:
+            return
+        try:
+            if withdraw:
+                destinations.withdraw(run.dir, "wandb", os.environ)
+            else:
+                options = {"project": self._config.wandb_project, "id": client.id, "by_step": True}
+                destinations.enrol(run.dir, "wandb", options, run.identity.cwd, os.environ)
+        except OSError as error:
+            messages.once(f"kempnerforge enrol {run.dir}", f"`chiplog sync` cannot be prepared: {error}")
 
     def _known_id(self) -> str:
         """The id to resume: from a checkpoint, or from W&B's own variable."""
@@ -217,10 +246,12 @@ class LazyRun:
             if run_id := sink_state(self._relayed, "wandb").get("id"):  # another one if the run was deleted
                 self._set_run_id(str(run_id))
             return DONE
-        if health.get("state") == "failing" and not self._warned:
+        with self._lock:  # it is called from several threads
+            if health.get("state") != "failing" or self._warned:
+                return FAILED if self._warned else POLL
+            self._warned = self._named_sync = True
             why = str(health.get("last_error"))
             messages.first_reason(self._relayed.dir, "wandb", why)
-            self._named_sync = True
             self._fail(f"{why}; the rows are kept, and `chiplog sync {self._relayed.dir}` sends them later")
         return FAILED if self._warned else POLL
 

@@ -18,6 +18,7 @@ from chiplog.frontends.kempnerforge.backends import LazyRun, TensorBoardBackend,
 from chiplog.frontends.kempnerforge.logger import format_metrics, get_logger, line
 from chiplog.frontends.kempnerforge.memory import get_memory_stats
 from chiplog.frontends.kempnerforge.mfu import NO_GPU, estimate_model_flops_per_token, get_gpu_peak_tflops
+from chiplog.frontends.kempnerforge.own_backend import OwnBackend
 from chiplog.metrics.flops import mfu
 from chiplog.metrics.throughput import rate
 from chiplog.runtime.ranks import detect
@@ -72,6 +73,7 @@ class MetricsTracker:
         self._lock = threading.Lock()
         self._lazy_run: LazyRun | None = None
         self._backends: list[Any] = []
+        self._own: list[OwnBackend] = []  # those that the user has added
         self._backends_initialized = False
         self._first_rank: bool | None = None  # determined with the first row, when the ranks are set up
 
@@ -116,12 +118,16 @@ class MetricsTracker:
             if type(loss) is not float:
                 loss = _number("loss", loss)  # a number, since the averages would keep the graph of a tensor alive
             is_logged = step == 1 or step % self.metrics_config.log_interval == 0
-            if is_logged or (type(grad_norm) is not float and not hasattr(grad_norm, "__float__")):
-                grad_norm = _number("grad_norm", grad_norm)  # if it is not logged, it may stay on a GPU
-            if is_logged or (type(lr) is not float and not hasattr(lr, "__float__")):
+            # If it is not logged, a number may stay on a GPU.
+            if type(grad_norm) is not float and (is_logged or not hasattr(grad_norm, "__float__")):
+                grad_norm = _number("grad_norm", grad_norm)
+            if type(lr) is not float and (is_logged or not hasattr(lr, "__float__")):
                 lr = _number("lr", lr)
-            for name, value in zip(SMOOTHED, (loss, speed, share, seconds), strict=True):
-                self._update_smoothed(name, value)
+            smooth = self._update_smoothed
+            smooth("loss", loss)
+            smooth("tokens_per_sec", speed)
+            smooth("mfu", share)
+            smooth("step_time", seconds)
             if not is_logged:
                 return None
             metrics = StepMetrics(loss, grad_norm, lr, speed, share, seconds, **_memory())
@@ -153,16 +159,20 @@ class MetricsTracker:
         if self._lazy_run is not None:
             self._lazy_run.close()
         for backend in self._other_backends():
-            self._call(backend, "close")
+            backend.close()
 
     def _update_smoothed(self, key: str, value: float) -> None:
         """Add a value to an average; one of your own is reported as `smoothed/{key}`, after ours."""
-        value = float(value)
+        if type(value) is not float:
+            value = float(value)
         if not isfinite(value):
             self.nan_count += 1
             return
-        before = self._smoothed.get(key, value)
-        self._smoothed[key] = self._ema_alpha * value + (1 - self._ema_alpha) * before
+        smoothed = self._smoothed
+        if (before := smoothed.get(key)) is not None:
+            alpha = self._ema_alpha
+            value = alpha * value + (1 - alpha) * before
+        smoothed[key] = value
 
     def state(self) -> dict[str, object]:
         """The state for a checkpoint, so that the averages continue."""
@@ -214,22 +224,18 @@ class MetricsTracker:
                 self._lazy_run = self._lazy_run or LazyRun(self.metrics_config, about=_plain(self._job))
         self._lazy_run.log(metrics, step)
         for backend in self._other_backends():
-            self._call(backend, "log", metrics, step=step)
+            backend.log(metrics, step)
 
-    def _other_backends(self) -> list[Any]:
+    def _other_backends(self) -> list[OwnBackend]:
         """Backends that the user has added to ours."""
-        return [
+        others = [
             one
             for one in self._backends
             if self._lazy_run is None or getattr(one, "_lazy_run", None) is not self._lazy_run
         ]
-
-    def _call(self, backend: object, method: str, *args: object, **kwargs: object) -> None:
-        try:
-            getattr(backend, method)(*args, **kwargs)
-        except Exception as error:
-            if messages.first(f"kempnerforge backend {id(backend)}"):
-                logger.warning(f"{type(backend).__name__} fails: {reason(error)}; training continues")
+        wrapped = {id(one.native): one for one in self._own}
+        self._own = [wrapped.get(id(one)) or OwnBackend(one) for one in others]
+        return self._own
 
     def _failed(self, method: str, error: Exception) -> None:
         why = str(error) if isinstance(error, _NotANumber) else words(error)

@@ -43,6 +43,11 @@ class Client:
         self.id: str | None = getattr(native, "id", None)
         self._module = sys.modules["wandb"] if is_stand_in() else None
 
+    @property
+    def sends(self) -> bool:
+        """Whether it sends rows to a server, which may lack some if this process is killed."""
+        return self._module is None and not getattr(self.native, "offline", True) and not self.native.disabled
+
     def log(self, metrics: Mapping[str, object], step: int) -> int | None:
         """Send a row at its training step.
 

@@ -54,7 +54,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         import yaml
     except ImportError as error:
-        raise MissingPackage("a YAML config needs the 'pyyaml' package: pip install 'chiplog[yaml]'") from error
+        raise MissingPackage("reading a YAML config needs the package 'pyyaml': pip install 'chiplog[yaml]'") from error
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """PyYAML's loader, with the numbers of YAML 1.2."""

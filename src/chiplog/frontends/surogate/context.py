@@ -35,12 +35,13 @@ def training_logger_context(
     run of the log file continues; otherwise a new one starts.
     """
     settings = load(config)
+    sinks = backends(settings)
     logger = TrainingRunLogger(
         log_file(settings),
         more.pop("callback", None),
         int(more.pop("verbosity", settings.get("verbosity") or LogVerbosity.DEFAULT)),
-        sinks=backends(settings),
-        name=str(settings["run_name"]) if settings.get("run_name") is not None else None,
+        sinks=sinks,
+        name=run_name(settings, sinks),
         resume=more.pop("resume", bool(settings.get("resume_from_checkpoint"))),
         **more,
     )
@@ -68,6 +69,12 @@ def backends(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         merged = {option: defaults.get(option) if value is None else value for option, value in chosen.items()}
         sinks[name] = {option: value for option, value in merged.items() if value is not None}
     return sinks
+
+
+def run_name(settings: Mapping[str, Any], sinks: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """`run_name`, or the name that the first backend has for the run."""
+    names = (settings.get("run_name"), *(options.get("name") for options in sinks.values()))
+    return next((str(name) for name in names if name not in (None, "")), None)
 
 
 def options(settings: Mapping[str, object]) -> dict[str, bool | int | float | str]:

@@ -27,6 +27,7 @@ START = 1.0  # s that the constructor waits for the file
 WIDEST = 1 << 16  # characters: lines are never cut
 _SHORT = {"utilization": "expert_utilization", "imbalance": "load_imbalance"}  # the names in the documented call
 STEP_ARGUMENTS = 7  # of every step: its number, epoch, tokens, milliseconds, norm, loss, learning rate
+MOE_ARGUMENTS = tuple(f"moe_{name}" for name in schema.MOE_STEP)  # that may follow them
 
 
 class TrainingRunLogger:
@@ -59,7 +60,7 @@ class TrainingRunLogger:
         self._moe: dict[str, int | float] = {}
         self._section = 0.0
         self.run = assembly.beside(
-            **{"sinks": {**own, **(sinks or {})}, **run_choice.settle(path, resume, settings), **settings}
+            **{"sinks": {**own, **(sinks or {})}, **run_choice.choose(path, resume, settings), **settings}
         )
         if not self.run.inert:  # on rank 0
             if file is not None:
@@ -179,10 +180,13 @@ class TrainingRunLogger:
         norm: float,
         loss: float,
         lr: float,
+        *routers: object,
         **more: object,
     ) -> None:
-        """One step. Keywords add `kd_loss`, `moe_aux_loss`, `moe_z_loss`, `moe_load_imbalance`, any other `moe_…`, and
-        numbers or texts of your own."""
+        """One step. `moe_aux_loss`, `moe_z_loss`, `moe_load_imbalance` and the other `moe_…` may follow by position or
+        by keyword; keywords also add `kd_loss`, and numbers or texts of your own."""
+        if routers:
+            more = {**_further(self.run, "log_step", routers, MOE_ARGUMENTS), **more}
         report, number = reporter(self.run, "log_step"), arguments.step(step)
         tokens, duration = arguments.number(step_tokens), arguments.number(duration_ms)
         row = {
@@ -199,19 +203,21 @@ class TrainingRunLogger:
         logged = arguments.loggable(self.run, "train", row, schema.STEP, number, report)
         self.run.log({f"train/{name}": value for name, value in logged.items()}, step=number)
         if more:
-            routers = {name: logged.get(f"moe_{name}") for name in FIELDS}
-            self._moe |= {name: value for name, value in routers.items() if isinstance(value, (int, float))}
+            stats = {name: logged.get(f"moe_{name}") for name in FIELDS}
+            self._moe |= {name: value for name, value in stats.items() if isinstance(value, (int, float))}
 
     @harmless
     def log_step_kd(self, *row: Any, **named: Any) -> None:
         """One step of a distillation: the arguments of `log_step`, then `kd_loss`."""
-        self.log_step(*row[:STEP_ARGUMENTS], **{**_further(self.run, "log_step_kd", row, ("kd_loss",)), **named})
+        self.log_step(
+            *row[:STEP_ARGUMENTS], **{**_further(self.run, "log_step_kd", row[STEP_ARGUMENTS:], ("kd_loss",)), **named}
+        )
 
     @harmless
     def log_step_moe(self, *row: Any, **named: Any) -> None:
         """One step of a mixture of experts: the arguments of `log_step`, then three numbers of its routers, or all ten:
         `moe_aux_loss`, `moe_z_loss`, `moe_load_imbalance`, `moe_expert_utilization`, …"""
-        routers = _further(self.run, "log_step_moe", row, [f"moe_{name}" for name in schema.MOE_STEP]) | named
+        routers = _further(self.run, "log_step_moe", row[STEP_ARGUMENTS:], MOE_ARGUMENTS) | named
         self.log_step(*row[:STEP_ARGUMENTS], **{name: value for name, value in routers.items() if value is not None})
 
     @harmless
@@ -301,12 +307,11 @@ class TrainingRunLogger:
         self.run.__exit__(kind, error, None)
 
 
-def _further(run: Run, call: str, row: Sequence[object], names: Sequence[str]) -> dict[str, Plain]:
+def _further(run: Run, call: str, more: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
     """The arguments after those of every step, by name."""
-    more = row[STEP_ARGUMENTS:]
     if len(more) > len(names):
         takes = f"a step has {STEP_ARGUMENTS} numbers, then at most {', '.join(names)}"
-        reporter(run, call)("by place", f"{takes}; of these {len(row)} the others are left out")
+        reporter(run, call)("by place", f"{takes}; of these {STEP_ARGUMENTS + len(more)} the others are left out")
     return dict(zip(names, more, strict=False))
 
 

@@ -17,7 +17,7 @@ from chiplog.store.layout import JOURNAL, new_id, slug
 PROJECT = "surogate"
 
 
-def settle(path: Path, resume: bool | str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def choose(path: Path, resume: bool | str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that identify the run; those of `given` override them.
 
     There are no statistics across ranks unless they are requested, since Surogate has none.

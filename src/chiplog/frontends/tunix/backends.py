@@ -14,7 +14,7 @@ import msgspec
 from chiplog import assembly
 from chiplog.core import messages, settings
 from chiplog.core.errors import MissingPackage, Unwritable
-from chiplog.core.paths import make_place
+from chiplog.core.files.writing import make_place
 from chiplog.core.run import Run
 from chiplog.core.values import convert
 from chiplog.frontends.tunix.vectors import loggable

@@ -19,6 +19,7 @@ from chiplog.frontends.tunix.otel import Gauges
 from chiplog.sinks import registry
 from chiplog.sinks.adapters.factories import FactoryThread, factory_name
 from chiplog.sinks.wandb import login
+from chiplog.sinks.wandb.options import run_mode
 
 TENSORBOARD = ("log_dir", "flush_every_n_steps", "flush_interval_s")
 BACKENDS = ("tensorboard", "wandb", "clu", "custom_backend")
@@ -158,12 +159,14 @@ def _tensorboard(options: MetricsLoggerOptions) -> Options:
 
 
 def _wandb(options: MetricsLoggerOptions, environ: Mapping[str, str]) -> Options | None:
-    """The options of W&B; None, with one line that says why, where it cannot log in without asking."""
+    """The options of W&B; None if it is disabled or, with one line that says why, if it would ask for a key."""
     reason: str | None = "it is not installed: pip install 'chiplog[wandb]'"
     if registry.is_installed("wandb"):
         kwargs = options.backend_kwargs.get("wandb") or {}
         chosen = backends.wandb_options(options.project_name, options.run_name, kwargs)
         mode = chosen.get("mode")
+        if run_mode(mode, environ) == "disabled":
+            return None
         reason = login.unknown_mode(environ, mode)
         if not reason and login.is_silent(environ, mode):
             return chosen

@@ -49,7 +49,7 @@ class Attendance:
         self.expected.discard(rank)
 
     def form(self, ranks: Iterable[int]) -> None:
-        """These are together now, and no others are waited for."""
+        """These ranks are the group now; no others are waited for."""
         self._ranks = set(ranks)
         self._failures.clear()
         self.expected = self._ranks - self._left

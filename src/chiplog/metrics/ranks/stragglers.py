@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
+from chiplog.core.display import short_duration
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Row
 from chiplog.metrics.ranks.step_gather import GatheredStep
@@ -21,7 +22,7 @@ LEAST = 0.005  # s; less is noise
 IN_A_ROW = 20  # steps at which the same rank was the slowest before it is reported
 COOL_DOWN = 1000  # steps before the same rank is reported again
 _METRICS = {"time": "step_time_sec", "wait": "data_time_sec"}
-_WORDS = {"time": "its steps take", "wait": "it waits for data", "late": "it arrives late by"}
+_WORDS = {"time": "its step took", "wait": "it waited for data for", "late": "it was late by"}
 
 
 class Facts(TypedDict, total=False):
@@ -123,8 +124,8 @@ class Stragglers:
         return Finding(
             f"rank {slowest}{host} is slow",
             "warn",
-            f"for {self._streak} steps {_WORDS[kind]} {times[kind][slowest]:.3g} s, the others' median is "
-            f"{others:.3g} s",
+            f"in {self._streak} steps in a row, {_WORDS[kind]} {short_duration(times[kind][slowest])}; the median of "
+            f"all ranks is {short_duration(others)}",
             {
                 "rank": slowest,
                 **facts,

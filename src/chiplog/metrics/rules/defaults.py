@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chiplog.core.errors import BadSetting
 from chiplog.core.protocols import Rule, Stage
+from chiplog.metrics.rules.outliers import Outliers
 
 
 def stages(smooth: float | None) -> list[Stage]:
@@ -20,12 +21,10 @@ def stages(smooth: float | None) -> list[Stage]:
 def rules(alerts: bool | str) -> list[Rule]:
     if not alerts:
         return []
-    from chiplog.metrics.rules.outliers import Outliers
-
     if alerts != "all":
         return [Outliers()]
-    from chiplog.metrics.rules.limits import Limit, Throttled
-    from chiplog.metrics.rules.speed import Slowdown, Stall
-    from chiplog.metrics.rules.trends import Trend
+    from chiplog.metrics.rules import limits, speed, trends
 
-    return [Outliers(), Trend(), Slowdown(), Stall(), Throttled(), *Limit.defaults()]
+    return [
+        Outliers(), trends.Trend(), speed.Slowdown(), speed.Stall(), limits.Throttled(), *limits.Limit.defaults()
+    ]  # fmt: skip

@@ -10,6 +10,7 @@ from math import inf
 
 import msgspec
 
+from chiplog.core import messages
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Plain, Row
 from chiplog.metrics.catalog import is_gradient_norm, is_watched
@@ -23,6 +24,8 @@ LEAST = 1e-3  # of the median, the minimum deviation: a curve without noise is n
 GRADIENTS = 4.0  # times the median, at least, for a gradient norm: those have long tails
 COOL_DOWN = 100  # steps after a spike in which further ones of the same series are not reported
 EVIDENCE = 20  # values shown with an alert
+MOST_SEEN = 200_000  # names that are remembered
+MOST_WATCHED = 10_000  # names with a window of past values, of 5 KiB each
 LARGEST = sys.float_info.max
 
 
@@ -32,17 +35,35 @@ class WatchedSeries:
     def __init__(self, wanted: Iterable[str] | Callable[[str], bool] = is_watched) -> None:
         self._wanted = wanted if callable(wanted) else matcher(wanted)
         self._seen: set[str] = set()
+        self._watched: set[str] = set()
         self.names: list[str] = []
 
     def names_in(self, row: Row) -> list[str]:
-        """Add the watched names of a row; returns those of all rows so far."""
+        """Add the watched names of a row; returns those of all rows so far, or of this one if that is shorter."""
         if not self._seen.issuperset(row):
-            for name in row:
-                if name not in self._seen:
-                    self._seen.add(name)
-                    if self._wanted(str(name)):
-                        self.names.append(name)
-        return self.names
+            self._add(row)
+        if len(self.names) <= len(row):
+            return self.names
+        return [name for name in row if name in self._watched]
+
+    def _add(self, row: Row) -> None:
+        for name in row:
+            if name in self._seen:
+                continue
+            if len(self._seen) >= MOST_SEEN or len(self.names) >= MOST_WATCHED:
+                messages.once(
+                    "watched names", f"alerts watch the first {len(self.names):,} series only: there are too many"
+                )
+                return
+            self._seen.add(name)
+            if type(name) is not str and str(name) in row:  # seen here, because `log` cannot afford to look at names
+                words = (
+                    f"the name {str(name)!r} has two values in one row, as {name!r} and as a string; the last is kept"
+                )
+                messages.once(f"name {name}", words)
+            if self._wanted(str(name)):
+                self.names.append(name)
+                self._watched.add(name)
 
 
 class Outliers:

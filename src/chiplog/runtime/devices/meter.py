@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting
 from chiplog.core.protocols import StepMeter
+from chiplog.core.suggestions import did_you_mean
+from chiplog.metrics import flops, hardware, throughput
+from chiplog.runtime.devices import accelerator
+from chiplog.runtime.devices import memory as memory_
 
 if TYPE_CHECKING:
     from chiplog.metrics.flops import Flops
@@ -30,17 +34,18 @@ def meter(
 
     Otherwise that is reported, unless `quiet`: one rank of many is enough.
     """
-    from chiplog.metrics import hardware, throughput
-    from chiplog.runtime.devices import accelerator
-    from chiplog.runtime.devices import memory as memory_
-
+    for option in options:
+        if option not in (names := _options()):
+            raise BadSetting(
+                f"run.meter has no option {option!r}; {did_you_mean(option, names)}there are: {', '.join(names)}"
+            )
     try:
         if hardware.dtype_name(dtype) is None:
             raise ValueError(f"unknown dtype {dtype!r}; there are: {', '.join(hardware.DTYPES)}")
         if model is not None:
             flops_per_token = _count(model)
         elif params is not None and flops_per_token is None:
-            flops_per_token = 6 * params  # see metrics/flops.py
+            flops_per_token = 6 * float(params)  # see metrics/flops.py
         if peak_tflops is None and (flops_per_token is not None or options.get("flops_per_step") is not None):
             name = device or accelerator.name()
             peak_tflops = hardware.peak(name, dtype) if name else None
@@ -56,10 +61,14 @@ def meter(
         raise BadSetting(f"run.meter: {error}") from None
 
 
+def _options() -> list[str]:
+    """The options of `run.meter`, for its messages."""
+    names = {**(meter.__kwdefaults__ or {}), **(throughput.Meter.__init__.__kwdefaults__ or {})}
+    return [name for name in names if name != "quiet"]
+
+
 def _count(model: Any) -> Any:
     """The operations per token of a config, or of a module: by its config if it has one, else by its weights."""
-    from chiplog.metrics import flops
-
     parameters = getattr(model, "parameters", None)
     if not callable(parameters):
         return flops.count(model)
@@ -73,8 +82,6 @@ def _count(model: Any) -> Any:
 
 def _why(name: str | None, dtype: object) -> str:
     """Why there is no peak, and what to do."""
-    from chiplog.runtime.devices import accelerator
-
     if name is None and accelerator.is_asleep():
         return "the GPU is not in use yet; call run.meter(...) after the model is loaded, or pass device=..."
     return f"the peak of {name or 'this CPU'} in {dtype} is unknown; pass it: run.meter(peak_tflops=...)"

@@ -64,11 +64,11 @@ class DeviceWatcher:
     def watch(self, work: Work) -> None:
         """Track device work; if it is already done and nothing else is queued there, record it at once."""
         if _queue(work) not in self._queues and (error := _at_once(work)) is not None:
-            work.tracer.land(work, work.span.stop, error)
+            work.tracer.finish_work(work, work.span.stop, error)
             return
         if len(self._works) >= MOST:
             messages.once("device spans", f"more than {MOST:,} spans wait for a device; the newest are dropped")
-            work.tracer.land(work, monotonic_ns(), UNFINISHED)
+            work.tracer.finish_work(work, monotonic_ns(), UNFINISHED)
             return
         with self._lock:
             self._works[id(work)] = work
@@ -78,13 +78,13 @@ class DeviceWatcher:
             self._start(None)
         self._wakeup.set()
 
-    def settle(self, timeout: float) -> None:
+    def wait_for_work(self, timeout: float) -> None:
         """Wait until nothing is pending; what remains after the timeout is recorded as unfinished."""
         until = time.monotonic() + timeout
         while self._works and time.monotonic() < until:
             time.sleep(0.001)
         for work in list(self._works.values()):
-            self._land(work, UNFINISHED)
+            self._finish(work, UNFINISHED)
         self._over = True
         self._wakeup.set()
 
@@ -105,7 +105,7 @@ class DeviceWatcher:
             messages.once(
                 "overdue", f"the device did not finish {work.span.name!r} in time; such spans are marked as unfinished"
             )
-            self._land(work, UNFINISHED)
+            self._finish(work, UNFINISHED)
         if overdue and self._works:
             self._polling = threading.Lock()  # a stuck thread may hold the previous one
             self._start(self._thread)
@@ -117,8 +117,13 @@ class DeviceWatcher:
     def _start(self, instead: threading.Thread | None) -> None:
         with self._lock:
             if self._thread is instead:
-                self._thread = threading.Thread(target=self._loop, name="chiplog-devices", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._loop, name="chiplog-devices", daemon=True)
+                before, self._thread = self._thread, thread
+                try:
+                    thread.start()
+                except RuntimeError:  # tried again with the next work
+                    self._thread = before
+                    raise
 
     def _loop(self) -> None:
         me = threading.current_thread()
@@ -149,7 +154,7 @@ class DeviceWatcher:
             except Exception as problem:  # a failed device raises for every query
                 error = type(problem).__name__
             if error is not None:
-                self._land(work, error)
+                self._finish(work, error)
 
     def _pause(self) -> float:
         """Seconds until the next poll, by the next work of every device."""
@@ -174,7 +179,7 @@ class DeviceWatcher:
         with self._lock:
             return [work for queue in self._queues.values() for work in islice(queue.values(), NEXT)]
 
-    def _land(self, work: Work, error: str) -> None:
+    def _finish(self, work: Work, error: str) -> None:
         now = monotonic_ns()
         with self._lock:
             self._works.pop(id(work), None)
@@ -184,7 +189,7 @@ class DeviceWatcher:
                 self._queues.pop(name, None)
             if not error and (len(self._durations) < NAMES or (work.span.name, name) in self._durations):
                 self._durations[work.span.name, name] = now - work.span.start
-        work.tracer.land(work, now, error)
+        work.tracer.finish_work(work, now, error)
 
 
 def _queue(work: Work) -> str:

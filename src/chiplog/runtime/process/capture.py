@@ -41,7 +41,7 @@ PATIENCE = 1.0  # s that the end of a run waits for a background thread with a s
 KEY_LINES = 200  # of a private key without an end
 DEPTH = 16  # frames that wrappers may add between a `write` and its bytes
 STREAMS = ("stdout", "stderr")
-GOES_ON = " … [goes on]"
+CONTINUED = " … [continued]"
 
 Chunk: TypeAlias = tuple[int, int, str | bytes]  # one write: index in STREAMS, monotonic time, text
 
@@ -329,7 +329,7 @@ class _LineBuffer:
         """Cut a line into pieces; secrets are redacted before it is cut."""
         while len(line) > LINE + MARGIN:
             head = redact_words(line[: LINE + MARGIN])
-            yield _shortened_line(head[:LINE] + GOES_ON)
+            yield _shortened_line(head[:LINE] + CONTINUED)
             line = head[LINE:] + line[LINE + MARGIN :]
         yield _kept(line)
 

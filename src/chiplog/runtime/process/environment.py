@@ -1,4 +1,7 @@
-"""The environment of a run: host, versions, command line and git, without secrets."""
+"""The environment of a run: host, versions, command line and git; all packages, and what git has not committed.
+
+Bounded in size and time, and without secrets; call these functions off the training thread.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from chiplog.core.values.redact import redact, redact_command, redact_text
+from chiplog.core.operating_system import hostname
+from chiplog.core.values.redact import HIDDEN, is_secret_key, redact, redact_command, redact_text, redact_words
 
 # Only these variables are kept, with secrets redacted.
 _VARIABLES = (
@@ -44,13 +49,31 @@ _PACKAGES = (
     "tensorflow",
     "deepspeed",
 )
+MOST_PACKAGES = 5000
+LONGEST_DIFF = 1 << 20  # bytes
+LONGEST_LINE = 2000  # characters; longer ones are data
+PATIENCE = 10.0  # s
+CUT = "… [the rest of the diff is not kept]"
+_CONFIG = (".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".json", ".env", ".properties")
+_METADATA = (".dist-info", ".egg-info")
+# No commands of the user's configuration: external diff programs, text conversions, colours, a pager.
+_DIFF = (
+    "--no-pager",
+    "diff",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "HEAD",
+)
 
 
 def gather(environ: Mapping[str, str], argv: Sequence[str], cwd: Path) -> dict[str, object]:
     """Collect everything, including what is slow; call it off the training thread."""
     kept = {key: value for key, value in environ.items() if key in _VARIABLES or key.startswith(_PREFIXES)}
     return {
-        "host": os.uname().nodename,
+        "host": hostname(),
         "platform": _platform(),
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -113,3 +136,74 @@ def _git(cwd: Path, environ: Mapping[str, str]) -> dict[str, object]:
     if remote := git("remote", "get-url", "origin"):
         facts["remote"] = redact_text(remote)
     return facts
+
+
+def packages(path: Iterable[str] | None = None) -> list[str]:
+    """`name==version` of every distribution that can be imported, sorted.
+
+    The names of metadata folders have both; reading the metadata would take a hundred times as long.
+    """
+    versions: dict[str, str] = {}
+    for folder in sys.path if path is None else path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:  # a zip file, or not there
+            continue
+        for name in names:
+            if not name.endswith(_METADATA):
+                continue
+            project, dash, rest = name[: -len(".dist-info")].partition("-")
+            if dash:
+                versions.setdefault(project.replace("_", "-").lower(), rest.partition("-")[0])  # the first is imported
+    return [f"{name}=={version}" for name, version in sorted(versions.items())[:MOST_PACKAGES]]
+
+
+def diff(cwd: Path, environ: Mapping[str, str]) -> str:
+    """The changes since the last commit to files that git tracks; empty if there are none, or no repository."""
+    command = ["git", "-C", str(cwd), *_DIFF]
+    try:
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**environ, "GIT_OPTIONAL_LOCKS": "0"},
+        ) as git:
+            late = threading.Timer(PATIENCE, git.kill)
+            late.daemon = True
+            late.start()
+            try:
+                assert git.stdout is not None
+                data = git.stdout.read(LONGEST_DIFF + 1)
+            finally:
+                late.cancel()
+                git.kill()
+    except OSError:
+        return ""
+    text = data[:LONGEST_DIFF].decode(errors="replace")
+    if len(data) > LONGEST_DIFF:
+        text = text.rpartition("\n")[0]
+    return "".join(f"{line}\n" for line in _redacted(text.splitlines(), cut=len(data) > LONGEST_DIFF))
+
+
+def _redacted(lines: Iterable[str], *, cut: bool) -> Iterator[str]:
+    """The lines of a diff without secrets; of a private key, only its first and last line are left."""
+    config = key = False
+    for line in lines:
+        if line.startswith(("diff --git ", "+++ ")):
+            config, key = line.rstrip('"').endswith(_CONFIG), False
+            yield line
+            continue
+        sign, text = line[:1], line[1:]
+        if key and "-----END" not in text:
+            continue
+        key = "-----BEGIN" in text and "PRIVATE KEY" in text and "-----END" not in text
+        if len(text) > LONGEST_LINE:
+            text = f"{text[:LONGEST_LINE]}… [{len(text) - LONGEST_LINE:,} characters cut]"
+        name, colon, value = text.partition(":")
+        if config and colon and value.strip() and is_secret_key(name):
+            yield f"{sign}{name}: {HIDDEN}"  # a value without quotes, as in YAML
+        else:
+            yield sign + redact_words(text)
+    if cut:
+        yield CUT

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from chiplog.core import records
+from chiplog.core.files import writing
 from chiplog.core.run import Run
 from chiplog.core.values import convert
 from chiplog.core.values.redact import redact
 from chiplog.runtime.process import notebook
-from chiplog.runtime.process.description import Description
-from chiplog.store import layout
-from chiplog.store.runs import manifest
-from chiplog.store.runs.manifest import Manifest
+from chiplog.runtime.process.environment import diff, gather, packages
+from chiplog.runtime.process.manifest_updates import ManifestUpdates
+from chiplog.store import layout, manifest
+from chiplog.store.manifest import Manifest
 
 PATIENCE = 2.0  # s that the end of a short run waits for the environment
 
@@ -40,15 +40,12 @@ def introduce(made: Run, environ: Mapping[str, str]) -> None:
         summary=old.summary,
         rank=identity.rank,
     )
-    description = Description(identity.dir, about)
+    description = ManifestUpdates(identity.dir, about)
     made.write(records.Event, name="config", data=config)
-    made.parts.changes.listeners.append(description.note)
+    made.engine.changes.listeners.append(description.note)
     made.keep(description.save_changes)
-    made.before_finish(lambda: _settle(made, description))
-    made.parts.shutdown.closing.append(description.save_changes)
-    # Imported here, not in the thread: a child forked while a thread imports could never import the same module.
-    from chiplog.runtime.process import source_state
-    from chiplog.runtime.process.environment import gather
+    made.before_finish(lambda: _write_config_changes(made, description))
+    made.engine.shutdown.closing.append(description.save_changes)
 
     def collect() -> None:
         environment = {**gather(environ, argv, Path(identity.cwd)), **place}
@@ -56,14 +53,18 @@ def introduce(made: Run, environ: Mapping[str, str]) -> None:
             made.write(records.Event, name="environment", data=environment)
         description.note_environment(environment)
         description.save_changes()
-        _keep(made, "packages.txt", "".join(f"{line}\n" for line in source_state.packages()))
+        _keep(made, "packages.txt", "".join(f"{line}\n" for line in packages()))
         git = environment.get("git")
         if isinstance(git, Mapping) and git.get("dirty"):
-            _keep(made, "git.diff", source_state.diff(Path(identity.cwd), environ))
+            _keep(made, "git.diff", diff(Path(identity.cwd), environ))
 
     thread = threading.Thread(target=collect, name="chiplog-environment", daemon=True)
-    thread.start()
-    made.before_finish(lambda: thread.join(PATIENCE))
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be started; it costs a moment here
+        collect()
+    else:
+        made.before_finish(lambda: thread.join(PATIENCE))
 
 
 def _keep(made: Run, name: str, text: str) -> None:
@@ -74,16 +75,10 @@ def _keep(made: Run, name: str, text: str) -> None:
     attempt = made.identity.attempt
     path = f"{layout.FILES}/environment/{name if attempt <= 1 else f'{stem}-{attempt}.{suffix}'}"
     try:
-        for folder in reversed((made.dir / path).parents[:2]):
-            folder.mkdir(0o700, exist_ok=True)  # not the run directory: it may have been renamed
-        with open(made.dir / path, "xb", opener=_private) as file:
-            file.write(text.encode(errors="replace"))
+        writing.make_folder(made.dir, f"{layout.FILES}/environment")
+        writing.create(made.dir, path, text.encode(errors="replace"))
     except OSError:  # a full disk, say, which the journal reports
         pass
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def script() -> str:
@@ -92,6 +87,6 @@ def script() -> str:
     return str(Path(file).absolute()) if file else ""
 
 
-def _settle(made: Run, description: Description) -> None:
+def _write_config_changes(made: Run, description: ManifestUpdates) -> None:
     """Record what changed inside the values of the config, such as a list that was appended to."""
-    made.parts.changes.write("config", description.differing(redact(convert.plain(dict(made.config)))))
+    made.engine.changes.write("config", description.differing(redact(convert.plain(dict(made.config)))))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chiplog.core import messages
+from chiplog.core.operating_system import hostname
 
 # (rank, world size, local rank) by launcher; the one nearest to this process comes first
 # (docs/decisions/0010-the-nearest-launcher.md).
@@ -69,7 +69,7 @@ def detect(environ: Mapping[str, str]) -> Ranks:
     launched = _from_environment(environ)
     rank, world = _from_torch(launched.world) or _from_jax() or _from_mpi() or launched[:2]
     local = launched.local if launched[:2] == (rank, world) else 0
-    return Ranks(rank, world, local, os.uname().nodename)
+    return Ranks(rank, world, local, hostname())
 
 
 def job_id(environ: Mapping[str, str]) -> str | None:

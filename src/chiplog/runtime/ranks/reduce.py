@@ -85,10 +85,12 @@ class Reduce:
         if self._main:  # before any row, so that readers know that rows are of one rank
             run.event("ranks", statistics="sync" if self._options.sync else "async")
         run.on_record(self.on_record)
-        run.parts.splitter.listeners.append(self.on_media)
+        run.engine.splitter.listeners.append(self.on_media)
         forks.watch(self)
         atexit.register(self._exit)
         self._thread.start()
+        if self._options.sync:
+            run.keep(self._sync_rows.report_wait)
         if self._options.sync and self.has_group:
             self._sync_rows.wait_for_group()
 

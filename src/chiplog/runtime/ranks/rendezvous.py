@@ -37,11 +37,13 @@ class Rendezvous(NamedTuple):
         except Exception as error:
             if must:
                 raise BadSetting(
-                    f"rank {self.group.rank} has not learned the run from rank {main} within {AGREEING:.0f} s "
+                    f"rank {self.group.rank} did not receive the run id from rank {main} within {AGREEING:.0f} s "
                     f"({error}); call chiplog.init() on rank {main}, too, or set CHIPLOG_RUN_ID to the same new value "
                     "on all ranks"
                 ) from None
-            messages.say(f"rank {self.group.rank} has not learned the run from rank {main} and uses its own: {error}")
+            messages.say(
+                f"rank {self.group.rank} did not receive the run id from rank {main} and uses its own: {error}"
+            )
             return run, launch
         run, launch = message.split("\n")[:2]
         return run, launch
@@ -54,7 +56,7 @@ class Rendezvous(NamedTuple):
         return Reduce(self.group, options, {"host": mine.host, "local": mine.local}, main=main)
 
 
-def meet(mine: Ranks, reduce: bool | str | None, environ: Mapping[str, str], *, agree: bool) -> Rendezvous:
+def join(mine: Ranks, reduce: bool | str | None, environ: Mapping[str, str], *, agree: bool) -> Rendezvous:
     """Find the other ranks, for statistics or, with `agree`, to agree on a run."""
     options = options_for(reduce, mine.world, environ.get("CHIPLOG_NO_REDUCE", ""))
     if mine.world < 2 or (options is None and not agree):

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from chiplog.runtime.ranks import detect
-from chiplog.runtime.ranks.first_text import FirstText
+from chiplog.runtime.ranks.transport.torch_gloo import own_store
+from chiplog.runtime.ranks.write_once_file import WriteOnceFile
 from chiplog.store.runs import liveness
 
 SLACK = 5.0  # s by which the clocks of two hosts may differ
@@ -92,8 +93,6 @@ def numbered(name: str) -> str:
 def _store(key: str, environ: Mapping[str, str]) -> Claims | None:
     torch = sys.modules.get("torch.distributed")
     if torch is not None and torch.is_available() and torch.is_initialized():
-        from chiplog.runtime.ranks.transport.torch_gloo import own_store
-
         try:
             launch = f"{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{torch.get_world_size()}"
             return StoreClaims(own_store(f"chiplog/keeper/{launch}/{key}", WAIT))
@@ -143,7 +142,7 @@ class FileClaims:
     """Claims in a file. A file that is older than this process belongs to another launch."""
 
     def __init__(self, path: Path) -> None:
-        self._file = FirstText(path, started(os.getpid()) - SLACK, OLD)
+        self._file = WriteOnceFile(path, started(os.getpid()) - SLACK, OLD)
 
     def keeper(self) -> int | None:
         keeper = self._file.read()

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from chiplog.core import messages
 from chiplog.core.background import forks
-from chiplog.core.journals.held_journal import HeldJournal
+from chiplog.core.journals.memory_journal import MemoryJournal
+from chiplog.core.records import Record
 from chiplog.runtime.ranks.run_claims import Claims
 
 POLL = 1.0  # s between two polls of the claims
@@ -23,9 +24,11 @@ MOST = 10_000  # records held
 class Successor:
     """A rank other than 0: keeps the run if rank 0 logs nothing."""
 
-    def __init__(self, rank: int, claims: Claims, keep: Callable[[], None], let_go: Callable[[], None]) -> None:
+    def __init__(
+        self, rank: int, claims: Claims, keep: Callable[[], None], let_go: Callable[[list[Record]], None]
+    ) -> None:
         self._rank, self._claims, self._keep, self._let_go = rank, claims, keep, let_go
-        self.pages = HeldJournal(self._start)
+        self.pages = MemoryJournal(self._start)
         self._deciding = threading.RLock()
         self._ended = threading.Event()
         forks.watch(self)
@@ -39,7 +42,7 @@ class Successor:
             self._decide(last=time.monotonic() > until or len(self.pages) > MOST)
             self._ended.wait(POLL)
 
-    def settle(self) -> None:
+    def decide(self) -> None:
         """Decide now, because the run ends."""
         until = time.monotonic() + AT_END
         self._ended.set()
@@ -63,8 +66,7 @@ class Successor:
                     messages.say(f"rank {self._rank} logs and rank 0 does not, but the run cannot be kept: {error}")
                     self.pages.lose(str(error))
             elif keeper is not None:
-                self.pages.release()
-                self._let_go()
+                self._let_go(self.pages.release())
 
     def _keeper(self, last: bool) -> int | None:
         try:

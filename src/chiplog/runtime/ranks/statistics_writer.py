@@ -10,8 +10,8 @@ from chiplog.core import messages
 from chiplog.core.engine.components import Components
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Eval, Event, Record, Row
-from chiplog.core.values.line_pieces import pieces
-from chiplog.metrics.catalog import SUMMED
+from chiplog.core.values.row_splitting import pieces
+from chiplog.metrics.catalog import SUMMED, TOKENS
 from chiplog.metrics.ranks.moe_routers import pool
 from chiplog.metrics.ranks.statistics import Values, across
 from chiplog.metrics.ranks.step_gather import GatheredStep, Topic
@@ -25,11 +25,13 @@ REMEMBERED = 10_000  # steps whose statistics a caller already has
 class StatisticsRun(GapEvents, Protocol):
     """What statistics need of a run."""
 
-    parts: Components
+    engine: Components
 
     def write(self, kind: type[Record], /, **fields: object) -> Record | None: ...
 
     def on_record(self, call: Callable[[Record], object]) -> None: ...
+
+    def keep(self, task: Callable[[], float]) -> None: ...
 
 
 class StatisticsWriter:
@@ -86,11 +88,11 @@ class StatisticsWriter:
         return result.row
 
     def _add_sums(self, row: Row, count: int, world: int) -> None:
-        """The rates of all ranks together, unless each rank measures those of all devices already."""
-        devices = None if self.run is None else self.run.parts.count.metered_devices
-        if devices is None or devices >= world:
+        """The rates and tokens of all ranks together, unless each rank measures those of all devices already."""
+        devices = None if self.run is None else self.run.engine.count.metered_devices
+        if devices is not None and devices >= world:
             return
-        for name in SUMMED:
+        for name in TOKENS if devices is None else (*SUMMED, *TOKENS):
             if (mean := row.get(f"{name}/mean")) is not None:
                 row[f"{name}/sum"] = mean * row.get(f"{name}/count", count)
 
@@ -103,9 +105,9 @@ class StatisticsWriter:
         skew, finding = self._stragglers(gathered) if self._main else ({}, None)
         assert self.run is not None
         if row or skew:
-            self.run.parts.add_statistics({**row, **skew}, gathered.step)
+            self.run.engine.add_statistics({**row, **skew}, gathered.step)
         if finding is not None:
-            self.run.parts.alert(finding, self._stragglers.name, gathered.step)
+            self.run.engine.alert(finding, self._stragglers.name, gathered.step)
 
     def _write_eval(self, gathered: GatheredStep, world: int) -> None:
         assert self.run is not None
@@ -152,7 +154,7 @@ class StatisticsWriter:
             text = f"at step {step}" + ("" if self._options.extras.nan else "; the statistics are of the other ranks")
             evidence = {"name": name, "step": step, "ranks": ranks}
             finding = Finding(f"{name} is not finite on rank {rank_list(ranks)}", "error", text, evidence)
-            self.run.parts.alert(finding, "rank-non-finite", step)
+            self.run.engine.alert(finding, "rank-non-finite", step)
 
 
 def _with_new_names(rows: dict[int, list[Values]], returned: Mapping[int, int]) -> dict[int, list[Values]]:

@@ -1,4 +1,4 @@
-"""Calls to a user's backend, each made once and in order, so that one bad call is told from a backend that is down.
+"""Calls to a user's backend, each made once and in order, to distinguish a bad call from a backend that is down.
 
 A call that raises is retried briefly. If it still fails, later ones are tried: if one of them succeeds, the backend
 works, and the first call, if it fails once more, is skipped and counted. If none succeeds, the backend is down: nothing

@@ -39,9 +39,10 @@ from chiplog.core.records import (
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.text import words
 from chiplog.sinks.adapters.backend_calls import PAUSES, Call, Calls
+from chiplog.sinks.shared import run_file
 from chiplog.sinks.shared.clean_values import int64
 from chiplog.sinks.shared.rows import tabulate
-from chiplog.sinks.shared.service_metrics import outward
+from chiplog.sinks.shared.service_metrics import service_points
 
 MOST = 10_000  # values that represent a histogram for a writer that bins them itself
 
@@ -225,8 +226,10 @@ class Methods(Wrapper):
         step = getattr(record, "step", None)  # spans have a list of them
         return step if isinstance(step, (int, float)) and _is_finite(step) else self._step
 
-    def _path(self, record: File) -> str:
-        return str(self._dir / record.path)
+    def _path(self, record: File) -> str | None:
+        """The file of a record; None if it is not a file of the run."""
+        path = run_file.path_of(self._dir, record)
+        return None if path is None else str(path)
 
 
 class Scalars(Methods):
@@ -253,11 +256,12 @@ class TrackerAdapter(Methods):
         elif isinstance(record, Table) and hasattr(backend, "log_table"):
             yield Call(partial(backend.log_table, record.name, *tabulate(record.rows)), numbers=False)
         elif isinstance(record, File) and record.media.startswith("image/"):
-            if hasattr(backend, "log_image"):
-                picture = partial(backend.log_image, record.name, self._path(record), caption=record.caption or None)
+            if hasattr(backend, "log_image") and (path := self._path(record)) is not None:
+                picture = partial(backend.log_image, record.name, path, caption=record.caption or None)
                 yield Call(picture, numbers=False)
         elif isinstance(record, File) and hasattr(backend, "log_artifacts"):
-            yield Call(partial(backend.log_artifacts, {record.name: self._path(record)}), numbers=False)
+            if (path := self._path(record)) is not None:
+                yield Call(partial(backend.log_artifacts, {record.name: path}), numbers=False)
         elif row := _numbers(record):
             step = getattr(record, "step", None)
             yield Call(partial(backend.log, row, step=step if step is None or _is_finite(step) else None, commit=True))
@@ -307,7 +311,9 @@ class WriterAdapter(Methods):
                 f"images are left out for {type(self.native).__name__}, which needs pixels: install {error.name!r}",
             )
             return
-        with Image.open(self._path(record)) as image:
+        if (path := self._path(record)) is None:
+            return
+        with Image.open(path) as image:
             self.native.write_images(step, {record.name: numpy.asarray(image.convert("RGB"))})
 
 
@@ -330,7 +336,7 @@ def shape_of(thing: Any) -> Any:
 
 def _numbers(record: Known) -> dict[str, Number]:
     """The numbers of a record; an integer of more than 64 bits as a float, or an infinity."""
-    return {name: int64(value) for name, value in outward(record).items()}
+    return {name: int64(value) for name, value in service_points(record).items()}
 
 
 def _is_finite(step: int | float) -> bool:

@@ -13,7 +13,15 @@ from typing import NamedTuple, TypeAlias
 from chiplog.core import display, messages
 from chiplog.core.display import columns, compact, cut, paint
 from chiplog.core.records import Plain
-from chiplog.metrics.catalog import GRADIENT_NORM, LEARNING_RATE, LOSS, STEP_TIME, TOKENS, TOKENS_PER_SEC
+from chiplog.metrics.catalog import (
+    GRADIENT_NORM,
+    LEARNING_RATE,
+    LOSS,
+    STEP_TIME,
+    TOKENS,
+    TOKENS_PER_SEC,
+    is_statistic,
+)
 
 Cell: TypeAlias = int | float | bool | str
 Cells: TypeAlias = Mapping[str, Cell]
@@ -120,11 +128,15 @@ class ConsoleLine:
         taken = {name for _, name in columns} | self._layout.quiet
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-        rest = tuple(name for name in names if name not in taken)
+        rest = tuple(name for name in names if name not in taken and not self._is_of_quiet(name))
         spare = [place for place, (column, _) in enumerate(columns) if column.rank]
         spare.sort(key=lambda place: (columns[place][0].rank, place), reverse=True)
         plan = self._plans[key] = _Plan(tuple(columns), rest, tuple(spare), len(f" +{len(names)}"))
         return plan
+
+    def _is_of_quiet(self, name: str) -> bool:
+        """Whether this is a statistic of something that is not shown, such as `train/step_time_sec/mean`."""
+        return is_statistic(name) and name.rpartition("/")[0] in self._layout.quiet
 
 
 class _Plan(NamedTuple):
@@ -186,7 +198,8 @@ def name_and_value(name: str, value: Cell, row: Cells = NOTHING) -> str:  # noqa
 SPEED = (*TOKENS_PER_SEC, "@tokens_per_sec")
 # Added by the step meter, and not needed on every line.
 MEASURED = tuple(
-    f"train/{name}" for name in ("data_time_sec", "data_wait", "steps_per_sec", "samples_per_sec", "eta_sec")
+    f"train/{name}"
+    for name in ("data_time_sec", "data_wait", "steps_per_sec", "samples_per_sec", "eta_sec", "interval_steps")
 )
 EVAL_TIME = ("time_sec", "eval_time_sec", "duration_sec", *STEP_TIME)
 

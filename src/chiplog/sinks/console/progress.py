@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import inf, isfinite
 
 from chiplog.core.records import Plain
+from chiplog.core.values.convert import double
 from chiplog.metrics.catalog import TOKENS_PER_SEC
 from chiplog.sinks.console.layout import Cell, Cells, Layout
 from chiplog.sinks.shared.rows import Row
@@ -119,27 +120,33 @@ class Progress:
         took = _pick(metrics, self._layout.step_time)
         ahead = 0.0
         if step is not None and last is not None and last[0] is not None and time > last[1]:
-            ahead = step - last[0]
+            ahead = double(step) - double(last[0])
         if took is None and ahead > 0:
             took = facts["@step_time_sec"] = (time - last[1]) / 1e9 / ahead  # type: ignore[index]
             if ahead != 1:  # unclear: the tokens of one step, or of all since the last row
                 return took
         tokens = _pick(metrics, self._layout.tokens)
         if tokens is not None and took is not None and took > 0:
-            facts["@tokens_per_sec"] = tokens / took
+            facts["@tokens_per_sec"] = double(tokens) / took
         return took
 
     def _add_statistics(self, metrics: Cells, statistics: Mapping[str, Plain], facts: dict[str, Cell]) -> None:
         """A step takes as long as on its slowest rank; the rate is that of all ranks, estimated if it is too late."""
+        slower = 1.0  # the time of the slowest rank, as a multiple of this rank's
         for name in self._layout.step_time:
             if name in metrics and (longest := statistics.get(f"{name}/max")) is not None:
                 facts[name] = longest
+                slower = longest / own if (own := _pick(metrics, (name,))) else 1.0
         for name in TOKENS_PER_SEC:
             if own := _pick(metrics, (name,)):
                 if (total := statistics.get(f"{name}/sum")) is not None:
-                    self._over_own = total / own
+                    self._over_own = (_pick({name: total}, (name,)) or own) / own
                 if self._over_own != 1.0:
                     facts[name] = own * self._over_own
+        if (rate := _pick(facts, ("@tokens_per_sec",))) and (own := _pick(metrics, self._layout.tokens)):
+            total = _pick(statistics, tuple(f"{name}/sum" for name in self._layout.tokens))
+            self._over_own = self._over_own if total is None else total / own
+            facts["@tokens_per_sec"] = rate * self._over_own / slower
         for name in self._layout.loss:
             if name in metrics and statistics.get(f"{name}/std"):  # otherwise all ranks have the same
                 facts["@loss_mean"] = statistics[f"{name}/mean"]
@@ -147,6 +154,7 @@ class Progress:
 
     def _progress(self, step: int | float, took: float | None, facts: dict[str, Cell]) -> None:
         assert self.total is not None and self._last is not None
+        step = double(step)
         done = min(max(step + self._from_zero, 0), self.total)
         facts["@share"] = 100 * done / self.total
         marks = self._marks

@@ -13,7 +13,7 @@ from chiplog.core.display import LEVELS, cut, paint, time_left
 from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Attempt, Eval, Event, Finish, Plain, Step
 from chiplog.core.values.text import Aside, words
-from chiplog.metrics.catalog import is_statistic
+from chiplog.metrics.catalog import is_loss, is_statistic
 from chiplog.sinks.console import layout as layouts
 from chiplog.sinks.console.layout import Cell, ConsoleLine, Layout, LayoutColumn
 from chiplog.sinks.console.progress import Progress
@@ -21,12 +21,12 @@ from chiplog.sinks.console.statistics_wait import PATIENCE, StatisticsWait, Wait
 from chiplog.sinks.shared.rows import Metrics, Row, Rows
 
 RATE = 20.0  # step lines per second
-SECOND = 1_000_000_000  # ns
 WIDTH = 120  # without a terminal
 LONGEST = 500  # characters of an alert
 BAR = 30  # characters
 
 _DATASET = layouts.DEFAULT._replace(quiet=frozenset(), before_rest=" ")
+SECOND = 1_000_000_000
 
 
 def open_sink(identity: Identity, environ: Mapping[str, str]) -> Console:
@@ -66,8 +66,7 @@ class Console:
         self._step_line = ConsoleLine(layout.steps, layout)
         self._eval_line = ConsoleLine(layout.evals, layout)
         self._dataset_line = ConsoleLine((LayoutColumn("-- dataset ", before=""),), _DATASET)
-        self._pause = int(1e9 / rate) if rate else 0  # ns between lines, on average
-        self._due = 0
+        self._rate = LineRate(rate)
         self._hidden = 0
         self._latest: tuple[Row, dict[str, Cell]] | None = None  # not shown
         self._started, self._now = 0, 0
@@ -113,6 +112,10 @@ class Console:
         else:
             self._catch_up(lines, width)
         self._print(lines, self._progress(width))
+
+    def leave(self) -> None:
+        """Print no last line, because another rank keeps the run."""
+        self._place = ""
 
     def _close(self) -> None:
         if self._closed:
@@ -171,13 +174,15 @@ class Console:
     def _step(self, row: Row, lines: list[str], width: int, statistics: Mapping[str, Plain] | None = None) -> None:
         if self._wait.inline:
             statistics, row = row.metrics, row._replace(metrics=_without_statistics(row.metrics))
+        elif statistics:
+            row = row._replace(metrics={**row.metrics, **_means_of_others(statistics, row.metrics)})
         more = self._status.newest.get("@step") == row.step
         facts = self._status.step(row, statistics)
         if more and self._timing.issuperset(row.metrics):
             return  # the timing of a step that was already shown or counted
         if self._layout.only and not (self._layout.steps and any(name in row.metrics for name in self._layout.loss)):
             return
-        if self._may_show(row.time):
+        if self._rate.allows(row.time):
             self._show(row, facts, lines, width)
         else:
             self._hidden += 1
@@ -189,16 +194,6 @@ class Console:
             self._hidden = 0
         self._latest = None
         lines.append(self._step_line.put(row.metrics, facts, width=width, colour=self._colour))
-
-    def _may_show(self, time: int) -> bool:
-        """Whether another line is within the rate; lines for one second may come at once."""
-        ahead = self._due - time
-        if ahead > max(SECOND, self._pause):  # the clock went back
-            ahead = 0
-        if ahead > max(SECOND - self._pause, 0):
-            return False
-        self._due = time + max(ahead, 0) + self._pause
-        return True
 
     def _drain(self, lines: list[str], width: int) -> None:
         for row in self._rows.drain():
@@ -281,8 +276,32 @@ def _without_statistics(metrics: Metrics) -> Metrics:
     }
 
 
+def _means_of_others(statistics: Metrics, metrics: Metrics) -> Metrics:
+    """The means of losses that only other ranks have logged, under their names."""
+    means = ((name.removesuffix("/mean"), value) for name, value in statistics.items() if name.endswith("/mean"))
+    return {name: value for name, value in means if name not in metrics and is_loss(name)}
+
+
 def _enter_cell(stream: TextIO) -> None:
     """In a notebook, write to the cell that runs now, not to the one that started this thread."""
     header, newest = getattr(stream, "_parent_header", None), getattr(stream, "_parent_header_global", None)
     if isinstance(header, ContextVar) and newest:
         header.set(newest)
+
+
+class LineRate:
+    """Allows `rate` lines per second on average, and those of one second at once; without a rate, all of them."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._pause = int(SECOND / rate) if rate else 0  # ns between lines, on average
+        self._due = 0
+
+    def allows(self, time: int) -> bool:
+        """Whether a line at this time, in nanoseconds, is within the rate; if so, it counts."""
+        ahead = self._due - time
+        if ahead > max(SECOND, self._pause):  # the clock went back
+            ahead = 0
+        if ahead > max(SECOND - self._pause, 0):
+            return False
+        self._due = time + max(ahead, 0) + self._pause
+        return True

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from chiplog.core import records
+from chiplog.core.files import reading, writing
 from chiplog.core.identity import Identity
-from chiplog.core.paths import file_mode, make_place
+from chiplog.core.paths import file_mode
 from chiplog.core.records import AnyRecord, Event, Plain, Table
 from chiplog.core.values import convert
 from chiplog.sinks.csv.table import GrowingTable, cell
@@ -18,10 +19,10 @@ from chiplog.sinks.shared.append_file import keep_aside
 from chiplog.sinks.shared.clean_values import file_name
 from chiplog.sinks.shared.history_updates import Update, Updates
 from chiplog.sinks.shared.rows import Row, Rows
-from chiplog.store.runs.manifest import write_whole
 
 METRICS = "metrics"
 CONFIG = "config.json"
+STEP = "step/value"  # the column of a metric called `step`
 LEADS = ("step", "time")
 
 
@@ -57,6 +58,7 @@ class Csv:
         self._other_files: set[str] = set()  # stems of CSV files that were here before
         self._unrestored: Mapping[str, Plain] | None = None  # a state whose restore has failed so far
         self._second, self._date = 0, ""
+        self._left_out = 0  # rows whose metric `step` is not in the file, since it was their step
 
     def write(self, batch: Sequence[AnyRecord]) -> None:
         self._start()
@@ -93,6 +95,7 @@ class Csv:
             "metrics": self.metrics.state(),
             "tables": tables,
             "held": self._rows.save(),
+            **({"left_out": self._left_out} if self._left_out else {}),
             "config": self._config_written,
             **({"found": sorted(self._other_files)} if self._other_files else {}),
         }
@@ -111,7 +114,9 @@ class Csv:
         if self._unrestored is not None:
             self._restore()
         elif not self._started:
-            self._other_files = {path.stem.casefold() for path in self.directory.glob("*.csv")}
+            self._other_files = {
+                Path(name).stem.casefold() for name in reading.path_names(self.directory) if name.endswith(".csv")
+            }
             self.metrics.keep_other()
             keep_aside(self.directory / CONFIG)
             self._started = True
@@ -126,22 +131,28 @@ class Csv:
             self.tables.pop(name).remove()
         for name, table in kept.items():
             if name not in self.tables:
-                self.tables[name] = GrowingTable(self.directory / table["file"])
+                self.tables[name] = GrowingTable(self.directory / _own_name(table["file"]))
             self.tables[name].restore(table)
             self.tables[name].close()
         self._rows.load(state.get("held"))
+        self._left_out = state.get("left_out", 0)
         config = state.get("config")
         if config is None:
             self._config, self._config_written = self._first_config, None
-            (self.directory / CONFIG).unlink(missing_ok=True)
+            writing.remove(self.directory / CONFIG)
         else:
             self._config = config
             self._write_config()
         self._unrestored = None
 
     def _add(self, rows: Sequence[Row | Update]) -> None:
-        if rows:
-            self.metrics.add([(self._lead(row), _cells(row)) for row in rows])
+        if not rows:
+            return
+        keeps = STEP in self.metrics or any("step" in row.metrics and not _is_its_step(row) for row in rows)
+        # Rows that have left it out because it was their step have it from now on.
+        repeats = (STEP,) if self._left_out == self.metrics.rows else ()
+        self.metrics.add([(self._lead(row), _cells(row, keeps)) for row in rows], repeats)
+        self._left_out += sum("step" in row.metrics and not keeps for row in rows)
 
     def _table(self, name: str) -> GrowingTable:
         table = self.tables.get(name)
@@ -155,9 +166,10 @@ class Csv:
         return table
 
     def _write_config(self) -> None:
-        make_place(self.directory)
+        writing.make_place(self.directory)
         text = msgspec.json.format(msgspec.json.encode(self._config), indent=2)
-        write_whole(self.directory / CONFIG, text + b"\n", file_mode(self.directory / CONFIG))
+        with writing.replacing(path := self.directory / CONFIG, file_mode(path)) as temporary:
+            temporary.write_bytes(text + b"\n")
         self._config_written = self._config
 
     def _lead(self, row: Row | Update) -> bytes:
@@ -176,15 +188,26 @@ class Csv:
         return f"{self._date}.{rest // 1000:06d}Z".encode()
 
 
-def _cells(row: Row | Update) -> Mapping[str, Plain]:
-    """The cells of a row. A metric with the name of a leading column is left out if its value is the same, and is
-    otherwise called `step/value`."""
+def _own_name(file: str) -> str:
+    """The file of a table, as a saved state has it; never a path."""
+    if Path(file).name != file or not file.endswith(".csv"):
+        raise ValueError(f"{file!r} is not the file of a table")
+    return file
+
+
+def _is_its_step(row: Row | Update) -> bool:
+    return bool(row.metrics["step"] == row.step)
+
+
+def _cells(row: Row | Update, keeps: bool) -> Mapping[str, Plain]:
+    """The cells of a row. A metric with the name of a leading column is called `step/value`; it is left out if it has
+    always been the step."""
     metrics = row.metrics
     if not any(name in metrics for name in LEADS):
         return metrics
     cells: dict[str, Plain] = {}
     for name, value in metrics.items():
-        if name != "step" or value != row.step:
+        if name != "step" or keeps:
             column = name
             while column in LEADS or (column != name and column in metrics):
                 column += "/value"

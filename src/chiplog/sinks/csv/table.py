@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from decimal import Decimal
+from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from chiplog.core import messages
+from chiplog.core.files import reading
 from chiplog.core.records import NONFINITE, Plain
 from chiplog.core.values import convert
 from chiplog.sinks.shared.append_file import CHUNK, AppendFile, keep_aside
@@ -50,8 +53,12 @@ class GrowingTable:
         self._started = False
         self._ours = ours
 
-    def add(self, rows: Sequence[tuple[bytes, Mapping[str, Plain]]]) -> None:
-        """Append rows; all new columns among them cost one rewrite together."""
+    def __contains__(self, column: str) -> bool:
+        return column in self._columns
+
+    def add(self, rows: Sequence[tuple[bytes, Mapping[str, Plain]]], repeats: Container[str] = ()) -> None:
+        """Append rows; all new columns among them cost one rewrite together. In older rows a new column is empty, or
+        has the first cell of the row if it is one of `repeats`."""
         if not self._started:
             self._start()
         shapes = self._shapes
@@ -59,7 +66,7 @@ class GrowingTable:
         if any(tuple(cells) not in shapes for _, cells in rows):
             rows = [(lead, self._admit(cells, fresh)) for lead, cells in rows]
         if fresh:
-            self._extend(tuple(fresh))
+            self._extend(tuple(fresh), repeats)
         lines = [self._line(lead, cells) for lead, cells in rows]
         if not self._file.size:
             header = self._header()
@@ -76,7 +83,6 @@ class GrowingTable:
         """Cut the file back to what it was when the state was saved; an empty state means no file."""
         self._started = True
         self._file.close()
-        self._file.aside.unlink(missing_ok=True)
         self._shapes.clear()
         self._columns = {name: place for place, name in enumerate(state.get("columns", ()))}
         self._head, self.rows = state.get("head", 0), state.get("rows", 0)
@@ -90,7 +96,7 @@ class GrowingTable:
         self._file.replace(self._narrowed(_count(header) - len(self._leads) - len(self._columns)))
         if self._file.size != size:
             left = f"{self.rows:,} of {state['rows']:,} rows"
-            messages.say(f"{self.path} was changed by another program; {left} are left")
+            messages.say(f"{self.path} was changed by another program; {left} remain")
 
     def keep_other(self) -> None:
         """Keep the file of another program under another name."""
@@ -125,17 +131,18 @@ class GrowingTable:
             admitted[column] = value
         return admitted
 
-    def _extend(self, names: Sequence[str]) -> None:
+    def _extend(self, names: Sequence[str], repeats: Container[str]) -> None:
         self._shapes.clear()
         for name in names:
             self._columns[name] = len(self._columns)
         if self._file.size:
-            self._file.replace(self._widened(names))
+            repeated = [name in repeats for name in names]
+            self._file.replace(self._repeating(names, repeated) if any(repeated) else self._widened(names))
             self.rewrites += 1
 
     def _widened(self, names: Sequence[str]) -> Iterator[bytes]:
         """The file with more columns, which are empty in all rows."""
-        with self.path.open("rb") as file:
+        with BufferedReader(reading.open_path(self.path)) as file:
             header = file.read(self._head)[:-1] + b"".join(b"," + written(name) for name in names) + b"\n"
             yield header
             self._head = len(header)
@@ -149,11 +156,22 @@ class GrowingTable:
                 yield b'"'.join(parts)
                 quoted = (quoted + len(parts) - 1) % 2
 
+    def _repeating(self, names: Sequence[str], repeated: Sequence[bool]) -> Iterator[bytes]:
+        """The file with more columns, of which some repeat the first one."""
+        with BufferedReader(reading.open_path(self.path)) as file:
+            rows = _rows(file)
+            header = next(rows)[:-1] + b"".join(b"," + written(name) for name in names) + b"\n"
+            yield header
+            self._head = len(header)
+            for row in islice(rows, self.rows):
+                first = row.partition(b",")[0]
+                yield row[:-1] + b"".join(b"," + (first if same else b"") for same in repeated) + b"\n"
+
     def _narrowed(self, extra: int) -> Iterator[bytes]:
-        """The first `rows` rows, without their last columns, which are empty."""
+        """The first `rows` rows, without their last columns, which are empty or repeat the first one."""
         wanted, self.rows = self.rows, 0
         try:
-            file = self.path.open("rb")
+            file = BufferedReader(reading.open_path(self.path))
         except FileNotFoundError:
             return
         with file:
@@ -163,12 +181,12 @@ class GrowingTable:
             for row in rows:
                 if self.rows == wanted:
                     return
-                yield row[: len(row) - extra - 1] + b"\n"
+                yield row[:-1].rsplit(b",", extra)[0] + b"\n"
                 self.rows += 1
 
     def _read_header(self) -> bytes:
         try:
-            with self.path.open("rb") as file:
+            with BufferedReader(reading.open_path(self.path)) as file:
                 return next(_rows(file), b"")
         except FileNotFoundError:
             return b""

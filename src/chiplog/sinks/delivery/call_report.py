@@ -37,7 +37,7 @@ class CallReport:
         if say:
             messages.once(
                 f"skipped {name} {id(self)}",
-                f"sink {name!r} does not take a call ({calls.why}); it is skipped and counted, the others are not",
+                f"sink {name!r} rejected a call ({calls.why}); it is skipped and counted, delivery continues",
             )
         try:
             write_health(self._run, name, self._segment, health())

@@ -18,22 +18,25 @@ from pathlib import Path
 from typing import cast
 
 from chiplog.core import messages
-from chiplog.core.errors import Refused, Rejected, SinkLost
+from chiplog.core.errors import Refused, SinkLost
 from chiplog.core.protocols import Sink
 from chiplog.core.records import AnyRecord, Plain
+from chiplog.core.values.redact import redact_values
 from chiplog.core.values.text import reason, words
 from chiplog.sinks.adapters.backend_calls import Calls
 from chiplog.sinks.adapters.backends import Wrapper
 from chiplog.sinks.adapters.factories import FactoryThread, MadeSink, native
+from chiplog.sinks.delivery.batch_writer import BatchWriter, IdleBatch
 from chiplog.sinks.delivery.call_report import CallReport, count_left
+from chiplog.sinks.delivery.rejections import Rejections
 from chiplog.sinks.delivery.retries import Retries, RetryClock
 from chiplog.sinks.delivery.run_address import address, announce
 from chiplog.sinks.delivery.sink_position import SinkPosition, StatefulSink
 from chiplog.store import layout
-from chiplog.store.journal.tail import Tail
+from chiplog.store.journal.directory_identity import DirectoryIdentity
+from chiplog.store.journal.tail import Tail, stream_key
 
 POLL = 0.25  # s between reads of the journal
-IDLE = 0.5  # s without a record, after which a sink gets an empty batch
 SAVE = 1.0  # s between writes of a cursor
 MOST_HELD = 1000  # records up to which a batch that fails grows, since one of them may be accepted
 OTHERS = "another process delivers to it"
@@ -43,29 +46,35 @@ class Courier:
     """Delivers the journal to one sink, and saves its position."""
 
     def __init__(
-        self, name: str, sink: Sink, run: Path, segment: layout.Segment, clock: RetryClock | None = None
+        self,
+        name: str,
+        sink: Sink,
+        run: Path,
+        segment: layout.Segment,
+        clock: RetryClock | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.sink = sink
         self.state = "ok"
-        self.delivered = 0
-        self.rejected = 0
         self.errors = 0
         self.last_error = ""
         self.refused = False  # by its service, until a person acts
         self.moves = 0  # how often another process has saved the cursor
         self.announces = False  # print the address of the run; not in the relay, where the training process does
-        self._run, self._first = run, segment
-        self._clock = clock or RetryClock()
+        self._run, self._first, self._own = run, segment, DirectoryIdentity(run)
+        self._clock, self._secrets = clock or RetryClock(), secrets
         self._retries = Retries(self._clock)
         self._calls = Calls()  # to a user's backend
         self._report = CallReport(run, name, segment)
         self._position: SinkPosition | None = None  # for a sink with a state
         self._tail: Tail | None = None
         self._batch: list[AnyRecord] = []  # read, but not yet accepted
+        self._keys: list[str] = []  # the stream of each record of the batch
+        self.writer = BatchWriter(name, secrets)
         self._reading = False
         self._saved_at = 0.0
-        self._received = 0.0  # when the last batch arrived; 0 after an empty batch has been sent
+        self._idle_batch = IdleBatch()
         self._made = 0  # calls that a backend had accepted at its last failure
         self._over = False  # given up
         self._held_by = ""  # another process that delivers to it
@@ -82,14 +91,19 @@ class Courier:
         """Start; the sink of a factory is called on the thread on which the factory was called."""
         if isinstance(self._thread, FactoryThread):
             self._thread.start(self._work)
-        else:
+            return
+        try:
             self._thread.start()
+        except RuntimeError as error:  # tried again at the end
+            self._thread = threading.Thread(target=self._work, name=f"chiplog-{self.name}", daemon=True)
+            self.state, self.last_error, self.errors = "failing", str(error), self.errors + 1
+            say_failing(self._run, self.name, f"{os.getpid()} {id(self)}", self.last_error)
 
     def health(self) -> dict[str, Plain]:
         return {
             "state": self.state,
             "delivered": self.delivered,
-            "rejected": self.rejected,
+            "rejected": self.writer.rejected(self.sink),
             "skipped": self._calls.skipped,
             "lag_bytes": self._lag(),
             "errors": self.errors + self._calls.errors,
@@ -99,6 +113,11 @@ class Courier:
             **({"held_by": self._held_by} if self.state == OTHERS else {}),
             **self._address(),
         }
+
+    @property
+    def delivered(self) -> int:
+        """Records that the sink has accepted."""
+        return self.writer.delivered
 
     @property
     def over(self) -> bool:
@@ -116,9 +135,12 @@ class Courier:
         """Deliver the rest and end, without waiting for it. A service that fails is retried for `patience` seconds."""
         self._retries.close(patience)
         self._wake.set()
+        if isinstance(self._thread, threading.Thread) and self._thread.ident is None:
+            self.start()
 
     def wait(self, timeout: float) -> None:
-        self._thread.join(max(0.0, timeout))
+        if not isinstance(self._thread, threading.Thread) or self._thread.ident is not None:
+            self._thread.join(max(0.0, timeout))
 
     def stop(self) -> None:
         """Close a backend that is too slow after its current call; other sinks continue."""
@@ -131,6 +153,9 @@ class Courier:
         self.wait(timeout)
         skipped = self._calls.skipped
         if self.state == "closed":
+            if rejected := self.writer.rejected(self.sink):
+                number = "1 record was" if rejected == 1 else f"{rejected:,} records were"
+                return f"{number} rejected ({self.writer.why or 'by the service'})"
             return f"{_calls(skipped)} not delivered ({self._calls.why})" if skipped else None
         self._over = True  # if it wakes up later, it ends
         lag = self._lag()
@@ -178,8 +203,9 @@ class Courier:
 
     def _turn(self) -> float:
         """Deliver a batch; the seconds to wait before the next turn."""
-        if not self._run.is_dir():  # nothing can be read there, and nothing may be created in its place
-            raise FileNotFoundError(f"{self._run} was renamed or deleted")
+        if not self._own.check():  # nothing of this run is there, and nothing may be written in its place
+            other = ", and another run is there now" if self._run.is_dir() else ""
+            raise FileNotFoundError(f"{self._run} was renamed or deleted{other}")
         retries = self._retries
         if self._position is not None and not self._position.lease.hold():
             self._watch_holder(self._position)
@@ -188,20 +214,23 @@ class Courier:
         if self._tail is None:
             if self._position is not None:
                 self._tail = self._position.restore()
+                self.writer.rejections = Rejections(self._position.rejected)
             else:
                 self._tail = Tail(self._run, rank=self._first.rank, attempt=self._first.attempt)
         self._reading = True
         batch = self._batch
         if not batch or (retries.failures and len(batch) < MOST_HELD):
             batch += self._tail.read()
+            self._keys += [stream_key(self._tail.source)] * (len(batch) - len(self._keys))
         self._reading = False
         now = self._clock.now()
-        if batch or (self._received and (retries.closing or now - self._received > self._idle())):
-            self._deliver(batch)
+        if batch or self._idle_batch.due(self.sink, now, closing=retries.closing):
+            self.writer.write(self.sink, batch, self._keys, retries.failures)
             if self._calls.stopped and len(self._calls):
                 return 0.0
             self._accept(batch, now)
         if retries.closing and not batch:
+            self.writer.send_rejected(self.sink, self._run, self._first.rank)
             self.sink.close()
             self._save()
             if self._position is not None:
@@ -213,30 +242,11 @@ class Courier:
             self._save()
         return 0.0 if retries.closing or self._tail.more else POLL
 
-    def _idle(self) -> float:
-        """Seconds without a record after which the sink gets an empty batch."""
-        seconds = getattr(self.sink, "chiplog_idle", None)  # a sink of the user may have any other name
-        return seconds if isinstance(seconds, float) else IDLE
-
-    def _deliver(self, batch: Sequence[AnyRecord]) -> None:
-        """Write a batch; one that a service rejects is halved until only the rejected record is left out."""
-        try:
-            self.sink.write(batch)
-        except Rejected as error:
-            if len(batch) > 1:
-                self._deliver(batch[: len(batch) // 2])
-                self._deliver(batch[len(batch) // 2 :])
-                return
-            self.rejected += len(batch)
-            messages.once(f"rejected {self.name} {id(self)}", f"sink {self.name!r} rejects a record: {error}")
-        else:
-            self.delivered += len(batch)
-
     def _accept(self, batch: Sequence[AnyRecord], now: float) -> None:
         """Note that the sink has a batch."""
-        self._batch = []
-        self._received = now if batch else 0.0
-        self.state, self.last_error, self.refused = "ok", "", False
+        self._batch, self._keys = [], []
+        self._idle_batch.accepted(batch, now)
+        self.state, self.last_error, self.refused = "ok", self.writer.why if self.writer.rejections else "", False
         self._retries.failures = 0
         self._retries.moved()
         self._report.update(self._calls, self.health)
@@ -256,7 +266,7 @@ class Courier:
     def _save(self) -> None:
         self._saved_at = self._clock.now()
         if self._tail is not None and self._position is not None:
-            self._position.save(self._tail, self._address().get("url"))
+            self._position.save(self._tail, self._address().get("url"), self.writer.rejections.ranges)
 
     def _fail(self, error: BaseException) -> float:
         """Report an error and undo what was not saved; the seconds to wait."""
@@ -268,11 +278,11 @@ class Courier:
         lost, self.refused = isinstance(error, SinkLost), isinstance(error, Refused)
         refused_at_end = self.refused and retries.closing and retries.commits
         self._over = self._over or lost or refused_at_end or retries.exhausted()
-        self.last_error = reason(error) if lost or self.refused else words(error)
+        self.last_error = redact_values(reason(error) if lost or self.refused else words(error), self._secrets)
         say_failing(self._run, self.name, f"{os.getpid()} {id(self)}", self.last_error, again=not self._over)
         self.state = "failing"
         if self._position is not None:
-            self._batch, self._tail = [], None  # the next turn starts from the saved position
+            self._batch, self._keys, self._tail = [], [], None  # the next turn starts from the saved position
         return retries.pause()
 
     def _lag(self) -> int:
@@ -317,7 +327,8 @@ def say_failing(run: Path, name: str, key: str, why: str, again: bool = True) ->
     """Report the first time that a sink fails and why, unless a front end has reported it in its own words."""
     if messages.first(f"sink {name} {key}") and messages.first_reason(run, name, why):
         messages.say(
-            f"sink {name!r} fails ({why}); it is {'' if again else 'not '}tried again, and the journal has everything"
+            f"sink {name!r} failed ({why}); {'retrying' if again else 'not retrying'}. "
+            "Nothing is lost: the journal has everything"
         )
 
 

@@ -11,8 +11,9 @@ from chiplog.core.engine.shutdown import SinkDelivery
 from chiplog.core.protocols import Sink
 from chiplog.sinks.adapters.factories import Natives
 from chiplog.sinks.delivery.courier import Courier
+from chiplog.sinks.delivery.destinations import enrol
+from chiplog.sinks.delivery.secrets import secrets_of
 from chiplog.store import layout
-from chiplog.store.journal.cursors import enrol
 
 GRACE = 5.0  # s, at most, for a backend to finish its current call and to close
 
@@ -22,14 +23,18 @@ def deliver(
     segment: layout.Segment,
     sinks: Mapping[str, Sink],
     services: Mapping[str, Mapping[str, object]] | None = None,
+    *,
+    cwd: str = "",
+    environ: Mapping[str, str] | None = None,
 ) -> SinkDelivery:
     """Start a courier for every sink; the services among them are noted with their options, for a later process."""
     for name, options in (services or {}).items():
         try:
-            enrol(run, name, options)
+            enrol(run, name, options, cwd, environ or {})
         except (OSError, TypeError) as error:  # a full disk, or an option that only this process has
-            messages.say(f"`chiplog sync` will not know of sink {name!r}: {error}")
-    couriers = [Courier(name, sink, run, segment) for name, sink in sinks.items()]
+            messages.say(f"`chiplog sync` will not find sink {name!r} later: {error}")
+    secrets = {name: secrets_of(options, cwd, environ or {}) for name, options in (services or {}).items()}
+    couriers = [Courier(name, sink, run, segment, secrets=secrets.get(name, ())) for name, sink in sinks.items()]
     for courier in couriers:
         courier.announces = True
         courier.start()

@@ -11,32 +11,37 @@ from __future__ import annotations
 import os
 import select
 import subprocess
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from chiplog.core import messages
 from chiplog.core.background import subprocesses
 from chiplog.core.engine.shutdown import SinkDelivery
-from chiplog.core.paths import make_dir
+from chiplog.core.files import reading, writing
 from chiplog.core.records import Plain
 from chiplog.sinks import registry
 from chiplog.sinks.delivery.courier import say_failing
+from chiplog.sinks.delivery.destinations import enrol
 from chiplog.sinks.delivery.run_address import announce
 from chiplog.sinks.delivery.sync import Health, Sync
 from chiplog.store import layout
-from chiplog.store.journal.cursors import enrol
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
 from chiplog.store.runs import liveness
-from chiplog.store.runs.manifest import write_whole
 
 PATIENCE = 600.0  # s of failures after the run has ended
 CHECK = 2.0  # s between the training's checks of its relay
 RESTART = 60.0  # s between two starts of a relay that dies
 STATUS = 0.5  # s between writes of its status
+LOOK, SOON, HOPELESS = 0.25, 1.0, 5.0  # s at the end: between looks at its status; until a failure is reported; and
+# the longest wait for services that fail
+DONE = b"done"
+PIPE = 60_000  # bytes that a pipe holds before whoever writes has to wait
 
 
 class Orders(msgspec.Struct):
@@ -47,6 +52,8 @@ class Orders(msgspec.Struct):
     pid: int
     born: int
     services: dict[str, dict[str, Plain]]
+    cwd: str
+    standby: bool = False  # deliver only if the training process is killed
 
 
 class Status(msgspec.Struct):
@@ -62,15 +69,21 @@ class Relay:
     """The relay, as seen by the training process."""
 
     def __init__(
-        self, run: Path, segment: Segment, services: Mapping[str, Mapping[str, Plain]], environ: Mapping[str, str]
+        self,
+        run: Path,
+        segment: Segment,
+        services: Mapping[str, Mapping[str, Plain]],
+        environ: Mapping[str, str],
+        cwd: str,
+        *,
+        standby: bool = False,
     ) -> None:
         self.services = list(services)
         self._run, self._environ = run, _with_absolute_paths(environ)
-        stream = stream_key(segment)
-        self._orders = Orders(
-            str(run), stream, os.getpid(), liveness.born(os.getpid()), {k: dict(v) for k, v in services.items()}
-        )
-        self._base = run / layout.RELAY / stream
+        stream, pid, options = stream_key(segment), os.getpid(), {name: dict(each) for name, each in services.items()}
+        self._orders = Orders(str(run), stream, pid, liveness.born(pid), options, cwd, standby)
+        self._name = f"{layout.RELAY}/{stream}"
+        self._base = run / self._name
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
         self._failing: set[str] = set()
@@ -90,14 +103,14 @@ class Relay:
             here.sinks, lambda: {**here.health(), **self.health()}, close, tuple(self.services), here.settle
         )
 
-    def tend(self) -> float:
+    def check(self) -> float:
         """A background task: report once the address of the run and what fails, and restart a relay that has died."""
         status = self._status()
         self._announce(status)
-        failing = {name for name, health in status.services.items() if health["state"] == "failing"}
-        for name in failing & self._failing:  # also at the last check, so that a front end could report it first
-            health = status.services[name]
-            say_failing(self._run, name, str(self._base), health["last_error"], again=not health.get("over"))
+        failing = _failing(status)
+        self._report(
+            status, failing & self._failing
+        )  # also at the last check, so that a front end could report it first
         self._failing = failing
         if self._process is not None and self._process.returncode is not None and not status.over:
             messages.once(
@@ -114,20 +127,32 @@ class Relay:
         services = self._status().services
         return {name: services.get(name, {"state": "starting"}) for name in self.services}
 
-    def end(self) -> None:
+    def end(self, word: bytes = b"end") -> None:
         """Tell the relay that the run has ended."""
         if self._process is not None and self._process.stdin is not None:
             with self._process.stdin as pipe:
                 try:
-                    pipe.write(b"end\n")
+                    pipe.write(word + b"\n")
                 except OSError:
                     pass  # it is gone
 
+    def dismiss(self) -> None:
+        """Tell a relay on standby that it is not needed."""
+        self.end(DONE)
+
     def close(self, timeout: float) -> dict[str, str]:
         """Wait for the delivery, and return what is undelivered."""
-        deadline = time.monotonic() + timeout
+        end = time.monotonic() + timeout
         running = self._process
-        while running is not None and running.returncode is None and time.monotonic() < deadline:
+        looked, failing = 0.0, None
+        while running is not None and running.returncode is None and (now := time.monotonic()) < end:
+            if now - looked > LOOK:
+                looked = now
+                failing = (failing or now) if self._only_fails() else None
+                if failing is not None and now - failing > SOON:  # a front end could report it first
+                    self._report(self._status())
+            if failing is not None and now - failing > HOPELESS:
+                break
             time.sleep(0.02)
         status = self._status()
         self._announce(status)
@@ -151,6 +176,17 @@ class Relay:
             )
         return f"the relay process has gone, see {self._base}.log; `chiplog sync {self._run}` completes it"
 
+    def _only_fails(self) -> bool:
+        """Whether all that is left to deliver is for services that fail; the relay tries them again later."""
+        status = self._status()
+        left = {name for name in self.services if status.services.get(name, {}).get("state") != "closed"}
+        return bool(left) and left <= _failing(status)
+
+    def _report(self, status: Status, names: Collection[str] | None = None) -> None:
+        for name in _failing(status) if names is None else names:
+            health = status.services[name]
+            say_failing(self._run, name, str(self._base), health["last_error"], again=not health.get("over"))
+
     def _announce(self, status: Status) -> None:
         for name, health in status.services.items():
             announce(self._run, name, health)
@@ -159,25 +195,33 @@ class Relay:
         self._started = time.monotonic()
         try:
             for name, options in self._orders.services.items():
-                enrol(self._run, name, options)
-            make_dir(self._base.parent)
-            orders = self._base.with_name(f"{self._base.name}.orders")
-            write_whole(orders, msgspec.json.encode(self._orders))
-            fd = os.open(f"{self._base}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "wb") as log:
+                enrol(self._run, name, options, self._orders.cwd, self._environ)
+            writing.make_folder(self._run, layout.RELAY)
+            with os.fdopen(writing.open_update(Path(f"{self._base}.log"), 0o600, os.O_APPEND), "ab") as log:
                 self._process = subprocesses.start(
-                    "chiplog.commands.sync.relay", str(orders), environ=self._environ, stdin=subprocess.PIPE, log=log
+                    "chiplog.commands.sync.relay", str(self._run), environ=self._environ, stdin=subprocess.PIPE, log=log
                 )
+            self._send_orders(self._process)
         except OSError as error:
             messages.once(
                 f"relay {self._base}",
                 f"the relay process cannot be started ({error}); `chiplog sync {self._run}` delivers later",
             )
 
+    def _send_orders(self, process: subprocess.Popen[bytes]) -> None:
+        """Send the orders through a pipe: they may hold secrets, which must not be left in a file."""
+        data = msgspec.json.encode(self._orders) + b"\n"
+        pipe = process.stdin
+        assert pipe is not None
+        if len(data) <= PIPE:
+            pipe.write(data)
+        else:  # nobody waits until the relay reads them
+            threading.Thread(target=_write_all, args=(pipe, data), name="chiplog-orders", daemon=True).start()
+
     def _status(self) -> Status:
         try:
-            return msgspec.json.decode(Path(f"{self._base}.json").read_bytes(), type=Status)
-        except (OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(reading.read_bytes(self._run, f"{self._name}.json"), type=Status)
+        except (OSError, ValueError, RecursionError):
             return Status()
 
 
@@ -187,16 +231,20 @@ def followed(
     segment: Segment,
     services: Mapping[str, Mapping[str, Plain]],
     environ: Mapping[str, str],
+    cwd: str,
 ) -> SinkDelivery:
-    """A delivery whose services run on threads of this process; a relay delivers what they lack at its end."""
+    """A delivery whose services run on threads of this process; a relay delivers what they lack at its end, and if the
+    process is killed."""
+    standby = Relay(run, segment, services, environ, cwd, standby=True)
 
     def close(timeout: float) -> dict[str, str]:
         left = post.close(timeout)
+        standby.dismiss()
         health = post.health()
         behind = [name for name in left if name in services]
         promises = dict.fromkeys(behind, f"`chiplog sync {run}` completes it")
         if late := {name: services[name] for name in behind if not health[name].get("refused")}:
-            relay = Relay(run, segment, late, environ)
+            relay = Relay(run, segment, late, environ, cwd)
             relay.end()
             promises |= dict.fromkeys(late, relay.promise)
         return left | {name: f"{left[name]}; {promise}" for name, promise in promises.items()}
@@ -204,10 +252,22 @@ def followed(
     return msgspec.structs.replace(post, close=close)
 
 
+def _failing(status: Status) -> set[str]:
+    return {name for name, health in status.services.items() if health["state"] == "failing"}
+
+
 def _with_absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for a process with another working directory."""
     names = [name for service in registry.SERVICES.values() for name in service.paths if environ.get(name)]
     return {**environ, **{name: str(Path(environ[name]).expanduser().absolute()) for name in names}}
+
+
+def _write_all(pipe: IO[bytes], data: bytes) -> None:
+    try:
+        while data:
+            data = data[pipe.write(data) :]
+    except (OSError, ValueError):
+        pass  # it is gone, or the run has ended
 
 
 class _Trainer:
@@ -223,6 +283,14 @@ class _Trainer:
             except OSError:
                 pass  # gone already, or an old kernel
 
+    def was_killed(self) -> bool:
+        """Wait until the run has ended; false if its process said that it has delivered everything, or will."""
+        select.select(self._watched, [], [])
+        if select.select([0], [], [], 0)[0] and os.read(0, len(DONE)) == DONE:
+            return False
+        self._ended = True
+        return True
+
     def ended(self) -> bool:
         if not self._ended:
             readable, _, _ = select.select(self._watched, [], [], 0)
@@ -230,14 +298,24 @@ class _Trainer:
         return self._ended
 
 
-def serve(path: Path, environ: Mapping[str, str]) -> None:
+def read_orders() -> Orders:
+    """The orders of this relay process: the first line of its input. The next one means that the run has ended."""
+    data = b""
+    while not data.endswith(b"\n"):
+        byte = os.read(0, 1)  # one at a time: what follows is for `select`
+        if not byte:
+            raise EOFError("the training process ended before sending its configuration")
+        data += byte
+    return msgspec.json.decode(data, type=Orders)
+
+
+def serve(orders: Orders, environ: Mapping[str, str]) -> None:
     """The work of the relay process."""
-    orders = msgspec.json.decode(path.read_bytes(), type=Orders)
-    path.unlink()
     os.nice(5)  # training has priority
     trainer = _Trainer(orders.pid, orders.born)
+    if orders.standby and not trainer.was_killed():
+        return
     run = Path(orders.run)
-    status_path = run / layout.RELAY / f"{orders.stream}.json"
     status = Status(os.getpid())
     written = 0.0
 
@@ -246,17 +324,17 @@ def serve(path: Path, environ: Mapping[str, str]) -> None:
         now = {name: dict(one) for name, one in health.items()}
         if now != status.services and time.monotonic() - written > STATUS:
             status.services, written = now, time.monotonic()
-            _write(status_path, status)
+            _write(run, orders.stream, status)
 
-    sync = Sync(run, orders.services, environ)
+    sync = Sync(run, orders.services, environ, orders.cwd)
     status.missing = sync.run(trainer.ended, PATIENCE, report)
     status.services = {name: dict(one) for name, one in sync.health().items()}
     status.over = True
-    _write(status_path, status)
+    _write(run, orders.stream, status)
 
 
-def _write(path: Path, status: Status) -> None:
+def _write(run: Path, stream: str, status: Status) -> None:
     try:
-        write_whole(path, msgspec.json.encode(status))
+        writing.replace(run, f"{layout.RELAY}/{stream}.json", msgspec.json.encode(status))
     except OSError as error:
-        messages.once("status", f"cannot write {path}: {error}")
+        messages.once("status", f"cannot write the status of the relay: {error}")

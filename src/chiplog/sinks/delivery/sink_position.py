@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
+from msgspec import UNSET
 
 from chiplog.core import messages
 from chiplog.core.errors import RestartDelivery
+from chiplog.core.files import reading
 from chiplog.core.records import Plain
+from chiplog.core.values.text import words
+from chiplog.sinks.delivery.rejections import Ranges
 from chiplog.sinks.shared.lease import Lease
 from chiplog.store.journal import cursors
 from chiplog.store.journal.cursors import Cursor
@@ -31,7 +35,7 @@ class SinkPosition:
         self.lease = Lease(self.path.with_suffix(".lease"))
         self._run, self._name, self._rank, self._sink = run, name, rank, sink
         self._saved = Cursor()
-        self._modified = 0  # when another process last wrote the cursor
+        self._modified = (0, 0)  # when another process last wrote the cursor
 
     def restore(self) -> Tail:
         """Put the sink back to its saved state; a tail that continues from there."""
@@ -45,15 +49,30 @@ class SinkPosition:
         try:
             self._sink.restore(self._saved.state)
         except RestartDelivery as error:
-            messages.say(f"sink {self._name!r} starts from the first record again: {error}")
-            self._save(msgspec.structs.replace(self._saved, positions={}, state={}))
-            self._sink.restore({})
+            self._start_again(str(error))
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            self._start_again(f"its saved state makes no sense ({words(error)})")
         return self.tail()
 
-    def save(self, tail: Tail, url: str | None) -> None:
+    @property
+    def rejected(self) -> Ranges:
+        """What the service had rejected when the position was saved."""
+        return self._saved.rejected or {}
+
+    def _start_again(self, why: str) -> None:
+        messages.say(f"sink {self._name!r} restarts from the first record: {why}")
+        self._save(msgspec.structs.replace(self._saved, positions={}, state={}))
+        self._sink.restore({})
+
+    def save(self, tail: Tail, url: str | None, rejected: Ranges | None = None) -> None:
         """Save the position of a tail with the state of the sink, if they have changed."""
-        positions, state = tail.positions(), self._sink.state()
-        cursor = msgspec.structs.replace(self._saved, positions=positions, state=state, url=url or self._saved.url)
+        cursor = msgspec.structs.replace(
+            self._saved,
+            positions=tail.positions(),
+            state=self._sink.state(),
+            url=url or self._saved.url,
+            rejected={key: list(pairs) for key, pairs in (rejected or {}).items()} or UNSET,
+        )
         if cursor != self._saved:
             self._save(cursor)
 
@@ -64,7 +83,8 @@ class SinkPosition:
     def poll(self) -> bool:
         """Whether another process has saved the cursor since the last call."""
         try:
-            modified = self.path.stat().st_mtime_ns
+            about = reading.status(self.path.parents[1], f"{self.path.parent.name}/{self.path.name}")
+            modified = about.st_mtime_ns, about.st_ino  # two saves may have the same time
             if modified == self._modified:
                 return False
             self._saved = cursors.load(self.path)

@@ -13,13 +13,14 @@ from pathlib import Path
 from chiplog.core.errors import Refused
 from chiplog.core.identity import Identity
 from chiplog.core.records import Plain
+from chiplog.core.values.redact import redact_values
 from chiplog.core.values.text import reason, words
 from chiplog.sinks import registry
 from chiplog.sinks.delivery.courier import POLL, Courier
 from chiplog.sinks.delivery.retries import BACK_OFF
-from chiplog.store import layout
+from chiplog.sinks.delivery.secrets import secrets_of
+from chiplog.store import layout, manifest
 from chiplog.store.layout import Segment
-from chiplog.store.runs import manifest
 
 Health = Mapping[str, Mapping[str, Plain]]
 
@@ -27,28 +28,32 @@ Health = Mapping[str, Mapping[str, Plain]]
 class Sync:
     """Couriers for some services of one stored run. One that cannot be opened fails alone."""
 
-    def __init__(self, run: Path, services: Mapping[str, Mapping[str, Plain]], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, run: Path, services: Mapping[str, Mapping[str, Plain]], environ: Mapping[str, str], cwd: str
+    ) -> None:
         self._run, self._services, self._environ = run, services, environ
         self._failed: dict[str, str] = {}
         self._refused: set[str] = set()  # those that a person can let in
         self._couriers: list[Courier] = []
-        self._identity = identity_of(run)
+        self._identity = identity_of(run, cwd)
         for name in services:
             self._open(name)
 
     def _open(self, name: str) -> None:
         identity, options = self._identity, self._services[name]
+        secrets = secrets_of(options, identity.cwd, self._environ)
         try:
             registry.check_ready(name, options, self._environ)
             sink = registry.open_named(name, options, identity, self._environ)
         except Refused as error:
-            self._failed[name] = reason(error)
+            self._failed[name] = redact_values(reason(error), secrets)
             self._refused.add(name)
         except Exception as error:  # packages may raise anything when they are imported
-            self._failed[name] = words(error)
+            self._failed[name] = redact_values(words(error), secrets)
         else:
             self._failed.pop(name, None)
-            self._couriers.append(Courier(name, sink, self._run, Segment(identity.rank, identity.attempt, 0)))
+            segment = Segment(identity.rank, identity.attempt, 0)
+            self._couriers.append(Courier(name, sink, self._run, segment, secrets=secrets))
 
     def _try_again(self) -> None:
         """Open what was refused before, if it is let in by now."""
@@ -93,8 +98,9 @@ class Sync:
         }
 
 
-def identity_of(run: Path) -> Identity:
-    """The identity of a run, read from its directory."""
+def identity_of(run: Path, cwd: str) -> Identity:
+    """The identity of a run, read from its directory; but the folder `cwd`, in which a service finds settings and keys,
+    is the user's own choice."""
     about = manifest.load(run)
     ranks = [segment for segment in layout.segments(run) if segment.rank == about.rank]
     return Identity(
@@ -107,6 +113,6 @@ def identity_of(run: Path) -> Identity:
         about.rank,
         attempt=ranks[-1].attempt if ranks else 1,
         config=about.config,
-        cwd=str(about.environment.get("cwd", "")),
+        cwd=cwd,
         script=str(about.environment.get("script", "")),
     )

@@ -24,6 +24,8 @@ TIMEOUTS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a connection that was kept alive for too long is not a failure
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
+    # A redirect is an error: our header with a key would follow it to another host, unlike `Authorization`.
+    "MLFLOW_ALLOW_HTTP_REDIRECTS": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from chiplog.core.records import Attempt
-from chiplog.store.runs import liveness, manifest, state
+from chiplog.store import manifest
+from chiplog.store.runs import liveness, state
 
 
 class MachineMonitor:
@@ -28,7 +29,7 @@ class MachineMonitor:
         except Exception as error:  # optional, and it may fail for many reasons
             print(f"no system metrics: {type(error).__name__}: {error}", flush=True)
             return None
-        return cls(monitor, lambda: liveness.alive(started.pid, started.born))
+        return cls(monitor, lambda: bool(liveness.is_alive(started)))
 
     def stop(self) -> None:
         self._stopped.set()
@@ -46,4 +47,4 @@ def training_here(run: Path) -> Attempt | None:
     """The current attempt of a run, if it runs on this machine."""
     last = state.attempts(run, rank=manifest.load(run).rank)[-1:]
     start = last[0].start if last and last[0].state == "running" else None
-    return start if start is not None and start.host == liveness.hostname() else None
+    return start if start is not None and liveness.is_alive(start) else None

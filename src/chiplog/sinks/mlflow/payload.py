@@ -16,7 +16,7 @@ from chiplog.core.values.flatten import flatten
 from chiplog.metrics.catalog import STATISTICS, is_statistic
 from chiplog.metrics.ranks.statistics import is_reduced
 from chiplog.sinks.shared.clean_values import INT64, whole_step
-from chiplog.sinks.shared.service_metrics import outward
+from chiplog.sinks.shared.service_metrics import service_points
 
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 LONGEST_NAME, LONGEST_PARAM, LONGEST_TAG = 250, 6000, 5000
@@ -50,7 +50,7 @@ def pack(batch: Sequence[AnyRecord], prefixes: Prefixes, counter: int, reduced: 
     payload = Payload(counter, reduced)
     prefix = prefixes.facts
     for record in batch:
-        if numbers := outward(record):
+        if numbers := service_points(record):
             _points(payload, record, numbers)
         if isinstance(record, Event) and record.name in ("config", "environment"):
             _facts(payload, prefixes.config if record.name == "config" else prefix, record.data)

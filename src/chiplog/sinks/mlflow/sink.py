@@ -20,13 +20,14 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from chiplog.core import messages
-from chiplog.core.errors import Rejected
+from chiplog.core.errors import Rejected, RejectedByService
+from chiplog.core.files import reading
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Plain, Table
 from chiplog.sinks.mlflow import login
 from chiplog.sinks.mlflow.machine_monitor import MachineMonitor, training_here
 from chiplog.sinks.mlflow.payload import KEPT, Payload, Prefixes, clean_tags, folder_of, pack, params_and_tags, safe
-from chiplog.sinks.shared import project_name
+from chiplog.sinks.shared import project_name, run_file
 from chiplog.sinks.shared.lease import wait_for_files
 from chiplog.sinks.shared.rows import read_journal, tabulate
 from chiplog.store.runs import state
@@ -72,6 +73,7 @@ class Mlflow:
     ) -> None:
         self.client = client
         self.run_id: str | None = None
+        self.answered = 0  # requests that were accepted
         self._identity, self._experiment = identity, experiment
         self._prefixes, self._artifacts, self._system = prefixes, artifacts, system
         self._counter = 0  # the step of the next row that has none
@@ -164,11 +166,14 @@ class Mlflow:
 
     def _ours(self) -> list[Run]:
         """The runs with our tags, the one to continue first: several if a response to `create_run` was lost."""
-        identity = self._identity
-        runs = self.client.search_runs(
-            [self._experiment_id()],
-            f"tags.`{RUN_ID}` = '{identity.id}' and tags.`{PROJECT}` = '{identity.project}'",
+        tags = {RUN_ID: self._identity.id, PROJECT: self._identity.project}
+        quotes = [next((quote for quote in "'\"" if quote not in text), "") for text in tags.values()]
+        if not all(quotes):  # the language of MLflow's filters cannot express it
+            return []
+        wanted = (
+            f"tags.`{tag}` = {quote}{text}{quote}" for quote, (tag, text) in zip(quotes, tags.items(), strict=True)
         )
+        runs = self.client.search_runs([self._experiment_id()], " and ".join(wanted))
         return sorted(runs, key=lambda run: (not run.data.metrics, run.info.start_time, run.info.run_id))
 
     def _create(self, time: int) -> list[Run]:
@@ -214,7 +219,8 @@ class Mlflow:
             existing.params.update(params)
             existing.tags.update(tags)
         for file in payload.files if self._artifacts else ():
-            self._upload(run_id, self._identity.dir / file.path, folder_of(file))
+            if (path := run_file.path_of(self._identity.dir, file)) is not None:
+                self._upload(run_id, path, folder_of(file))
         for name, text in payload.texts.items() if self._artifacts else ():
             with self._refusals(artifact=True):
                 self.client.log_text(run_id, text, name)
@@ -229,8 +235,6 @@ class Mlflow:
         self.client.log_batch(run_id, **items, synchronous=True)
 
     def _upload(self, run_id: str, path: Path, folder: str) -> None:
-        if not path.exists():
-            return  # it has been deleted
         send = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
         with self._refusals(artifact=True):
             send(run_id, str(path), (f"{folder}/{path.name}".lstrip("/") if path.is_dir() else folder) or None)
@@ -261,12 +265,13 @@ class Mlflow:
         """Raise `Rejected` for what MLflow will never accept; other errors are retried."""
         try:
             yield
+            self.answered += 1
         except (MlflowException, requests.HTTPError) as error:
             code = status(error)
             if code not in REFUSED and not (artifact and 400 <= code < 500 and code not in (408, 429)):
                 raise
             self._load(str(self.run_id))  # a deleted run refuses everything
-            raise Rejected(f"{error}"[:500]) from None
+            raise RejectedByService(f"{error}"[:500]) from None
         except (ImportError, PermissionError) as error:
             if not artifact:
                 raise
@@ -286,11 +291,13 @@ def files_at_end(files: Path) -> Iterator[tuple[Path, str]]:
     """The files of a run at its end, with their folders, except those that have records those that W&B keeps
     there, and those of the environment, which stay here.
     A file with the name of one that has a record gets a folder of its own."""
-    for path in sorted(files.rglob("*")):
-        inside = path.relative_to(files)
-        if not path.is_file() or path.name.startswith(".") or inside.parts[0] in (*KEPT, "environment", "wandb"):
+    run = files.parent
+    for name, about in reading.walk(run, files.name):
+        path, inside = run / name, Path(name).relative_to(files.name)
+        kept_here = path.name.startswith(".") or inside.parts[0] in (*KEPT, "environment", "wandb")
+        if kept_here or about.st_nlink != 1:
             continue
-        others = [files / kind / inside for kind in KEPT if (files / kind / inside).is_file()]
+        others = [files / kind / inside for kind in KEPT if reading.exists(run, f"{files.name}/{kind}/{inside}")]
         if any(filecmp.cmp(path, other, shallow=False) for other in others):
             continue
         folder = Path("files", inside.parent) if others else inside.parent

@@ -9,7 +9,9 @@ from itertools import count
 from pathlib import Path
 
 from chiplog.core import messages
-from chiplog.core.paths import file_mode, is_private, make_place
+from chiplog.core.files import reading, writing
+from chiplog.core.files.writing import make_place
+from chiplog.core.paths import file_mode, in_run
 
 CHUNK = 1 << 20
 
@@ -23,7 +25,6 @@ class AppendFile:
     def __init__(self, path: Path, tail: bytes = b"") -> None:
         self.path = path
         self.size = 0
-        self.aside = path.with_name(f".{path.name}.new")
         self._tail = tail
         self._fd: int | None = None
         self._created = False
@@ -50,6 +51,8 @@ class AppendFile:
     def restore(self, size: int) -> bool:
         """Cut the file on disk back to `size` bytes, even if it has been replaced; false if it is shorter than that."""
         self.close()
+        if size < 0:
+            raise ValueError(f"{size} is not the size of a file")
         if self.length() < size:
             return False
         self.cut(size)
@@ -57,18 +60,21 @@ class AppendFile:
 
     def replace(self, pieces: Iterable[bytes]) -> None:
         """Write a new file beside the old one, and rename it into place."""
-        make_place(self.aside.parent)
-        fd = _create(self.aside, os.O_TRUNC)
+        make_place(self.path.parent)
+        for name in writing.unfinished(self.path, reading.path_names(self.path.parent)):
+            writing.remove(self.path.with_name(name))
+        aside = writing.new_beside(self.path, file_mode(self.path))
+        fd = writing.open_update(aside, 0o600)
         size = 0
         try:
             for piece in pieces:
                 _write(fd, piece, size)
                 size += len(piece)
             _write(fd, self._tail, size)
-            self.aside.replace(self.path)
+            writing.rename(aside, self.path)
         except BaseException:
             os.close(fd)
-            self.aside.unlink(missing_ok=True)
+            writing.remove(aside)
             raise
         self.close()
         self._fd, self.size = fd, size
@@ -76,13 +82,13 @@ class AppendFile:
     def length(self) -> int:
         """The length of the file on disk, whoever wrote it."""
         try:
-            return self.path.stat().st_size
+            return reading.path_status(self.path).st_size
         except FileNotFoundError:
             return 0
 
     def remove(self) -> None:
         self.close()
-        self.path.unlink(missing_ok=True)
+        writing.remove(self.path)
         self.size = 0
 
     def close(self) -> None:
@@ -92,12 +98,11 @@ class AppendFile:
 
     def _open(self) -> int:
         if self._fd is None:
-            if self._created:
-                mode = 0o700 if is_private(self.path.parent) else 0o777
-                self.path.parent.mkdir(mode=mode, exist_ok=True)  # but not the run, which may have been renamed
+            if self._created and not in_run(self.path.parent):
+                self.path.parent.mkdir(exist_ok=True)
             else:
                 make_place(self.path.parent)
-            self._fd = _create(self.path)
+            self._fd = writing.open_update(self.path, file_mode(self.path))
             self._created = True
         return self._fd
 
@@ -105,7 +110,7 @@ class AppendFile:
 def check_regular(path: Path) -> None:
     """Raise OSError if the path is taken by something other than a regular file, which we must not rename."""
     try:
-        mode = path.stat().st_mode
+        mode = reading.path_status(path).st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
@@ -115,27 +120,23 @@ def check_regular(path: Path) -> None:
 def keep_aside(path: Path) -> None:
     """Rename a file that has something in it to a numbered name, and report it."""
     try:
-        if not path.stat().st_size:
+        if not reading.path_status(path).st_size:
             return
     except FileNotFoundError:
         return
     check_regular(path)
     aside = numbered(path, "{stem}.{number}{suffix}")
-    path.rename(aside)
-    messages.say(f"{path} was there already; it is kept as {aside.name}")
+    writing.rename(path, aside)
+    messages.say(f"{path} already exists; the old file is now {aside.name}")
 
 
 def numbered(path: Path, form: str) -> Path:
     """The first free path beside another, such as `metrics.1.csv`."""
     for number in count(1):
         free = path.with_name(form.format(name=path.name, stem=path.stem, suffix=path.suffix, number=number))
-        if not free.exists():
+        if not os.path.lexists(free):
             break
     return free
-
-
-def _create(path: Path, flags: int = 0) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, file_mode(path))
 
 
 def _write(fd: int, data: bytes, offset: int) -> None:

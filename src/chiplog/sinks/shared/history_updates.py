@@ -1,7 +1,7 @@
 """Updates: joins the records of everything that one call of a history has logged.
 
 A row of numbers is one record. A row that also has vectors, texts or values on a device becomes several records, some
-of them later, after an event `update` with the names of the row.
+of them later, after an event `update` with the names of the row, and the values that have more than two dimensions.
 """
 
 from __future__ import annotations
@@ -10,8 +10,23 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from chiplog.core import records
-from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Finish, MatrixRecord, Plain, Step, TextRecord
+from chiplog.core.records import (
+    NONFINITE,
+    AnyRecord,
+    Attempt,
+    Eval,
+    Event,
+    Finish,
+    MatrixRecord,
+    Plain,
+    Step,
+    TextRecord,
+)
+from chiplog.core.values import convert
+from chiplog.core.values.text import LONGEST
 
 UPDATE = "update"
 PATIENCE = 30 * 1_000_000_000  # ns that a row waits for a value, whose device may have failed
@@ -21,6 +36,20 @@ class Update(NamedTuple):
     step: int | float | None
     time: int  # of its first record
     metrics: Mapping[str, Plain]
+
+
+def nested_text(value: object) -> str:
+    """A value of more than two dimensions, for which a run has no record, as text in the event; empty if too long."""
+    listed = convert.plain(value)
+    text = msgspec.json.encode(records.fields(Event(0, 0, UPDATE, {"value": listed}))["data"]["value"]).decode()
+    return text if isinstance(listed, list) and len(text) <= LONGEST else ""
+
+
+def numbers(value: Plain) -> Plain:
+    """A vector or matrix with its NaN and infinities as numbers."""
+    if not isinstance(value, list):
+        return value
+    return [numbers(NONFINITE.get(one, one) if isinstance(one, str) else one) for one in value]
 
 
 class _Open(NamedTuple):
@@ -66,7 +95,8 @@ class Updates:
             if record.name != UPDATE:
                 return []
             names = tuple(map(str, record.data.get("names", ())))
-            self._waiting.append(_Open(record.step, record.time, names, {}, set(names)))
+            values = {name: numbers(msgspec.json.decode(text)) for name, text in record.data.get("values", {}).items()}
+            self._waiting.append(_Open(record.step, record.time, names, values, set(names) - values.keys()))
         elif isinstance(record, (Attempt, Finish)):
             return self.drain()
         else:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import msgspec
 
+from chiplog.core.files import reading, writing
 from chiplog.store import layout
-from chiplog.store.journal.cursors import enrolled
+from chiplog.store.journal.cursors import services
 from chiplog.store.runs import liveness
-from chiplog.store.runs.manifest import write_whole
 
 RENEW = 10.0  # s
+UNREADABLE = 1.0  # s after which a lease that names nobody is nobody's
+SIZE = 64 << 10  # bytes of a lease at most
 EXPIRES = 60.0  # s without renewal; sooner if the holder is seen to be gone
 
 
@@ -22,16 +24,30 @@ class Holder(msgspec.Struct, frozen=True):
     pid: int
     born: int
     token: str
+    boot: str = ""
+    pid_namespace: int = 0
 
 
 class Lease:
     """A small file that belongs to the process named in it, as long as that process keeps touching it."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._run, self._name = path.parents[1], f"{path.parent.name}/{path.name}"
         pid = os.getpid()
-        self._me = Holder(liveness.hostname(), pid, liveness.born(pid), os.urandom(8).hex())
+        self._me = Holder(
+            liveness.hostname(),
+            pid,
+            liveness.born(pid),
+            os.urandom(8).hex(),
+            liveness.boot_id(),
+            liveness.pid_namespace(),
+        )
         self._held = 0.0
+
+    @property
+    def sink(self) -> str:
+        """The name of the sink's cursor."""
+        return Path(self._name).stem
 
     def hold(self) -> bool:
         """Acquire or renew the lease; false while another process has it."""
@@ -43,7 +59,7 @@ class Lease:
 
     def release(self) -> None:
         if self._held and self._renew():
-            self._path.unlink(missing_ok=True)
+            writing.unlink(self._run, self._name)
         self._held = 0.0
 
     def held_by(self, run: Path) -> str:
@@ -56,54 +72,53 @@ class Lease:
 
     def free(self) -> bool:
         """Whether no process has it."""
-        return not self._path.exists() or self._stale()
+        return not reading.exists(self._run, self._name) or self._stale()
 
     def _renew(self) -> bool:
         """Touch the lease if it is still ours."""
         if not self._held or self._holder() != self._me:
             return False
         try:
-            os.utime(self._path)
+            os.utime(self._run / self._name, follow_symlinks=False)
         except OSError:
             return False
         return True
 
     def _holder(self) -> Holder | None:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Holder)
-        except (OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(reading.read_bytes(self._run, self._name, SIZE), type=Holder)
+        except (OSError, ValueError, RecursionError):
             return None
 
     def _acquire(self) -> bool:
         """Create the lease, or replace a stale one and check that ours stayed."""
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)  # but not the run, which may just have been renamed
+        writing.make_folder(self._run, str(Path(self._name).parent))
         data = msgspec.json.encode(self._me)
         try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            writing.create(self._run, self._name, data)
         except FileExistsError:
             if not self._stale():
                 return False
-            write_whole(self._path, data)
-        else:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
+            writing.replace(self._run, self._name, data)
         return self._holder() == self._me
 
     def _stale(self) -> bool:
         try:
-            age = time.time() - self._path.stat().st_mtime
+            age = time.time() - reading.status(self._run, self._name).st_mtime
         except OSError:
             return True
         holder = self._holder()
-        if holder is not None and holder.host == self._me.host:
-            return not liveness.alive(holder.pid, holder.born)
-        return age > EXPIRES
+        if holder is None:  # empty or damaged: a full disk, or a kill between the two calls that make it
+            return abs(age) > UNREADABLE
+        alive = liveness.is_alive(holder)
+        return abs(age) > EXPIRES if alive is None else not alive
 
 
 def wait_for_files(run: Path, patience: float = 10.0) -> None:
     """Wait until the sinks that keep files of a run, unlike its services, have released them, or time is up."""
-    services = {layout.slug(name) for name in enrolled(run)}
-    leases = [Lease(path) for path in (run / layout.CURSORS).glob("*.lease") if path.stem not in services]
+    remote = services(run)
+    leases = [Lease(run / name) for name in reading.matching(run, layout.CURSORS, ".lease")]
+    leases = [lease for lease in leases if lease.sink not in remote]
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline and not all(lease.free() for lease in leases):
         time.sleep(0.05)
@@ -116,9 +131,9 @@ class _Relay(msgspec.Struct):
 def _relays(run: Path) -> set[int]:
     """The process ids of the relays of a run."""
     pids = set()
-    for file in (run / layout.RELAY).glob("[!.]*.json"):
+    for file in reading.matching(run, layout.RELAY, ".json"):
         try:
-            pids.add(msgspec.json.decode(file.read_bytes(), type=_Relay).pid)
-        except (OSError, ValueError):
+            pids.add(msgspec.json.decode(reading.read_bytes(run, file), type=_Relay).pid)
+        except (OSError, ValueError, RecursionError):
             continue  # being written
     return pids

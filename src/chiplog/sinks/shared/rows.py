@@ -9,8 +9,8 @@ from typing import NamedTuple
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Plain, Step
 from chiplog.core.values import convert
+from chiplog.store import manifest
 from chiplog.store.journal.tail import Tail
-from chiplog.store.runs import manifest
 
 Metrics = Mapping[str, int | float | bool | str]
 
@@ -71,7 +71,7 @@ class Rows:
         try:
             return records.encode(record).decode()
         except (ValueError, TypeError):  # lone surrogates and the like
-            return records.encode(convert.sayable(record)).decode()
+            return records.encode(convert.encodable(record)).decode()
 
     def load(self, saved: str | None) -> None:
         self._held = None

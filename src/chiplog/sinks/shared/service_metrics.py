@@ -6,10 +6,10 @@ existing charts: `gpu/0/dram_free` in MiB, `train/moe_load_cv`, `allocator/weigh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from chiplog.core import records
-from chiplog.core.records import AnyRecord, Event, Number
+from chiplog.core.records import AnyRecord, Event, Number, Plain
 
 MIB = 1 << 20
 IN_MIB = frozenset(("dram_free", "dram_total", "pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx"))  # bytes, bytes/s
@@ -17,7 +17,7 @@ FLOPS = frozenset(("blocks", "lm_head", "attention"))  # of a sol record
 IN_SHORT = frozenset(("aux_loss", "z_loss", "expert_utilization", "load_imbalance"))  # of a moe record
 
 
-def outward(record: AnyRecord) -> dict[str, Number]:
+def service_points(record: AnyRecord) -> dict[str, Number]:
     """The numbers of a record under the names that services get; empty for a record without any."""
     points = records.points(record)
     if not isinstance(record, Event):
@@ -31,6 +31,22 @@ def outward(record: AnyRecord) -> dict[str, Number]:
     if record.name == "allocator":
         return allocated(record.data)
     return dict(points)
+
+
+def with_step(values: Mapping[str, Plain], step: int | float) -> dict[str, Plain]:
+    """A row with its step as `step`; a metric of that name with another value is `step/value`."""
+    row = {name: value for name, value in values.items() if name != "step"}
+    if "step" in values and values["step"] != step:
+        row[own_name("step", values)] = values["step"]
+    return {**row, "step": step}
+
+
+def own_name(name: str, taken: Container[str]) -> str:
+    """The name of a metric beside a column that is called the same: `step/value`."""
+    name += "/value"
+    while name in taken:
+        name += "/value"
+    return name
 
 
 def texts(record: AnyRecord) -> dict[str, str]:

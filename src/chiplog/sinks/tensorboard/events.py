@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from chiplog.core.records import Number, Plain
-from chiplog.sinks.tensorboard.crc32c import crc32c
+from chiplog.store.crc32c import crc32c
 from chiplog.store.protobuf import double, integer, message, utf8, varint
 
 VERSION = b"brain.Event:2"

@@ -25,10 +25,12 @@ from chiplog.core.records import (
 )
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.media import Histogram as Distribution
+from chiplog.sinks.shared import run_file
 from chiplog.sinks.shared.append_file import AppendFile
 from chiplog.sinks.shared.clean_values import whole_step
-from chiplog.sinks.shared.service_metrics import outward
+from chiplog.sinks.shared.service_metrics import service_points
 from chiplog.sinks.tensorboard import events
+from chiplog.store import layout
 
 FILE = "events.out.tfevents.chiplog"
 LARGEST = 4 << 20  # bytes of an image; its CRC is computed in Python, in the training process
@@ -44,8 +46,14 @@ def open_sink(
 ) -> Tensorboard:
     """`dir` is a log directory in which each run has a folder; `folder` is the folder of this run's event file."""
     if folder is not None:
-        return Tensorboard(Path(folder).expanduser().absolute(), identity.dir, f"{FILE}.{identity.id}")
-    parent = identity.files / "tensorboard" if dir is None else Path(dir).expanduser().absolute() / identity.id
+        return Tensorboard(
+            Path(folder).expanduser().absolute(), identity.dir, f"{FILE}.{layout.directory(identity.id)}"
+        )
+    parent = (
+        identity.files / "tensorboard"
+        if dir is None
+        else Path(dir).expanduser().absolute() / layout.directory(identity.id)
+    )
     return Tensorboard(parent, identity.dir)
 
 
@@ -97,7 +105,7 @@ class Tensorboard:
                     yield scalars(record.time, self._step, record.metrics)  # type: ignore[arg-type]
             elif isinstance(record, (Eval, Event)):
                 self._step = whole_step(record.step, self._step)
-                if row := outward(record):
+                if row := service_points(record):
                     yield scalars(record.time, self._step, row)
                 elif isinstance(record, Event) and record.name == "config":
                     yield from self._configured(record)
@@ -129,7 +137,8 @@ class Tensorboard:
                 bins = Distribution(numbers)
                 sums = sum(numbers), sum(one * one for one in numbers)
                 counts = [float(one) for one in bins.counts]
-                yield events.histogram(record.time, step, record.name, bins.edges, counts, sums)
+                if len(bins.edges) == len(counts) + 1:
+                    yield events.histogram(record.time, step, record.name, bins.edges, counts, sums)
         elif isinstance(record, File) and record.media.startswith("image/"):
             if (data := self._image(record)) is not None:
                 yield events.image(record.time, step, record.name, data)
@@ -139,15 +148,7 @@ class Tensorboard:
             yield events.session_end(record.time)
 
     def _image(self, record: File) -> bytes | None:
-        path = self._run / record.path
-        try:
-            if path.stat().st_size <= LARGEST:
-                return path.read_bytes()
-            why = f"it has more than {LARGEST >> 20} MiB"
-        except OSError as error:
-            why = str(error)
-        messages.once(f"tensorboard {path}", f"{path} is not in the TensorBoard file: {why}")
-        return None
+        return run_file.contents_of(self._run, record, LARGEST)
 
 
 def _strict(record: Event) -> dict[str, Plain]:

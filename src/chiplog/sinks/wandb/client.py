@@ -1,7 +1,7 @@
-"""The process that W&B's SDK sends from, and how to get rid of it. Uses private parts of the SDK.
+"""W&B's service process, and how to stop it. Uses private parts of the SDK.
 
 That process remembers the id of a run that failed to start, and refuses it from then on; and if it cannot send, it
-blocks whoever asks it to end. So a process that makes no progress is killed, and the next try has a new one.
+blocks the caller that asks it to end. So a process that makes no progress is killed, and the next try has a new one.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class RunQueries:
         except WandbApiFailedError as error:
             status = error.response.http_status if error.response is not None else 0
             if status in REFUSALS:
-                raise Refused(f"W&B does not let this run in: {REFUSALS[status]}") from error
+                raise Refused(f"W&B denied access to this run: {REFUSALS[status]}") from error
             raise ConnectionError(f"W&B cannot be reached: {error}") from error
         bucket = model.get("bucket")
         return int(bucket.get("historyLineCount") or 0) if bucket else None

@@ -18,7 +18,7 @@ NO_KEY = "W&B has no key to log in with; set WANDB_API_KEY, or WANDB_MODE=offlin
 def check(environ: Mapping[str, str], options: Mapping[str, Plain]) -> None:
     """Raise `Refused` if a key is needed and missing, and for an unknown mode."""
     if unknown := unknown_mode(environ, options.get("mode")):
-        raise Refused(f"W&B cannot be opened: {unknown}")
+        raise Refused(f"cannot use W&B: {unknown}")
     if not (options.get("settings") or {}).get("api_key") and not is_silent(environ, options.get("mode")):
         raise Refused(NO_KEY)
 

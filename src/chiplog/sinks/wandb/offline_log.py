@@ -8,6 +8,8 @@ from pathlib import Path
 
 from wandb.proto.wandb_internal_pb2 import Record
 
+from chiplog.core.files import reading
+
 BLOCK = 32 * 1024  # bytes
 
 
@@ -29,7 +31,7 @@ class OfflineLog:
     def read(self) -> Iterator[Record]:
         """The records written since the last call; one that is half written is left for the next."""
         try:
-            with self._path.open("rb") as file:
+            with reading.open_path(self._path) as file:
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:

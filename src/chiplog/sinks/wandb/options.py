@@ -46,6 +46,7 @@ class RunOptions(NamedTuple):
     settings: Mapping[str, Plain]
     config: Mapping[str, Plain]
     current: bool  # whether it becomes `wandb.run`
+    by_step: bool = False  # whether W&B's own step is the training step
 
 
 def default_settings(environ: Mapping[str, str]) -> dict[str, Plain]:

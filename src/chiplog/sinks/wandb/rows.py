@@ -24,9 +24,10 @@ from chiplog.core.records import (
     Table,
     TextRecord,
 )
+from chiplog.sinks.shared import run_file
 from chiplog.sinks.shared.clean_values import ascii_name, cell, edges, int64, utf8
 from chiplog.sinks.shared.rows import Row, Rows, read_journal, tabulate
-from chiplog.sinks.shared.service_metrics import allocated, outward, texts
+from chiplog.sinks.shared.service_metrics import allocated, own_name, service_points, texts, with_step
 
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#eeca3b", "#9d755d", "#ff9da6", "#bab0ac")
 BINS = 512  # of a histogram, W&B's limit
@@ -40,7 +41,7 @@ def row(record: AnyRecord, run: Path, table: wandb.Table | None = None) -> dict[
         return None
     step = getattr(record, "step", None)
     if step is not None and step - step == 0:
-        values["step"] = int64(step)
+        values = with_step(values, int64(step))
     values["_timestamp"] = record.time / 1e9
     return values
 
@@ -58,7 +59,7 @@ def _values(record: AnyRecord, run: Path, table: wandb.Table | None) -> dict[str
         return {name(record.name): wandb.Table(columns=columns, data=rows, allow_mixed_types=True)}
     if isinstance(record, File):
         return {name(record.name): image(record, run)} if record.media.startswith("image/") else {}
-    values: dict[str, Plain] = {name(key): int64(value) for key, value in outward(record).items()}
+    values: dict[str, Plain] = {name(key): int64(value) for key, value in service_points(record).items()}
     values |= {name(key): utf8(text) for key, text in texts(record).items()}
     if isinstance(record, Event) and record.name == "gpu":
         # The first GPU also under the names of Surogate's charts.
@@ -105,7 +106,8 @@ def history_table(run: Path) -> wandb.Table | None:
             kept, every = kept[::2], every * 2
     names, rows = tabulate([one.metrics for one in kept])
     data = [[_cell(one.step), *map(_cell, values)] for one, values in zip(kept, rows, strict=True)]
-    return wandb.Table(columns=["step", *map(utf8, names)], data=data, allow_mixed_types=True) if kept else None
+    columns = ["step", *(own_name(one, names) if one == "step" else utf8(one) for one in names)]
+    return wandb.Table(columns=columns, data=data, allow_mixed_types=True) if kept else None
 
 
 def _stored(run: Path) -> Iterator[Row]:
@@ -117,20 +119,22 @@ def _stored(run: Path) -> Iterator[Row]:
 
 def image(record: File, run: Path) -> wandb.Image | wandb.Html:
     """W&B's image; without Pillow, which it needs, or if Pillow cannot read the file, a page that embeds it."""
-    path, caption = run / record.path, utf8(record.caption) or None
-    if not path.is_file():
-        return _page(f"<p>{html.escape(record.path)} is missing</p>")
+    path, caption = run_file.path_of(run, record), utf8(record.caption) or None
+    content = run_file.contents_of(run, record)
+    if path is None or content is None:
+        return _page(f"<p>{html.escape(utf8(record.path))} is missing</p>")
     if find_spec("PIL") is not None:
-        with suppress(OSError):  # a browser may support more formats, such as SVG
+        with suppress(Exception):  # a browser may support more formats, such as SVG; Pillow refuses huge images
             return wandb.Image(str(path), caption=caption)
-    data = base64.b64encode(path.read_bytes()).decode()
-    return _page(f"<img src='data:{record.media};base64,{data}'><p>{html.escape(caption or '')}</p>")
+    data = base64.b64encode(content).decode()
+    media = html.escape(utf8(record.media), quote=True)
+    return _page(f"<img src='data:{media};base64,{data}'><p>{html.escape(caption or '')}</p>")
 
 
 def artifact(record: File, identity: Identity) -> wandb.Artifact | None:
     """A file or folder as W&B's artifact; None for an image, which is in a row, and for a missing file."""
-    path = identity.dir / record.path
-    if record.media.startswith("image/") or not path.exists():
+    path = None if record.media.startswith("image/") else run_file.path_of(identity.dir, record)
+    if path is None:
         return None
     made = wandb.Artifact(
         f"{identity.id}-{ascii_name(record.name) or 'file'}"[:128], type="file", metadata={"media": record.media}

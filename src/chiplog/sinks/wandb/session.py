@@ -11,7 +11,7 @@ import wandb
 from chiplog.core import messages
 from chiplog.core.errors import Refused, Unmet
 from chiplog.core.identity import Identity
-from chiplog.core.paths import make_dir
+from chiplog.core.paths import access_of, make_dir
 from chiplog.core.records import Plain
 from chiplog.sinks.shared import clean_values, project_name
 from chiplog.sinks.wandb import client
@@ -114,13 +114,14 @@ class Session:
             server = defaults.model_copy()
             server.update_from_settings(settings)
             queries = RunQueries(server)
-        make_dir(self._identity.files)
+        make_dir(self._identity.files, access_of(self._identity.dir))
         run, before = self._init(settings, queries, self._entity or defaults.entity, sent)
         self._started, self._resume = True, "allow"  # from now on it exists
         if self._options.config:
             run.config.update(clean_values.plain(dict(self._options.config)), allow_val_change=True)
-        run.define_metric("step", hidden=True)
-        run.define_metric("*", step_metric="step")
+        if not self._options.by_step:
+            run.define_metric("step", hidden=True)
+            run.define_metric("*", step_metric="step")
         self._entity = run.entity
         self.url = str(run.settings.sync_dir) if run.offline else run.url
         rows = self._rows(run, queries, before)

@@ -43,11 +43,13 @@ def open_sink(
     settings: Mapping[str, Plain] | None = None,
     config: Mapping[str, Plain] | None = None,
     current: bool = False,
+    by_step: bool = False,
 ) -> Wandb:
     """`id` names a run at W&B to continue, which may have rows of others; with `resume` "must" it has to exist, with
     "never" it must not. With `history`, the end of the run adds all of it as one table. `settings` are W&B's own
     (`wandb.Settings`) and override ours; `config` is added to that of the run. With `current` it becomes `wandb.run` in
-    this process, unless another run of W&B is active."""
+    this process, unless another run of W&B is active. With `by_step`, rows are at their training step, as those of
+    W&B's own client, and steps that W&B has already are not sent."""
     about = {
         "entity": entity,
         "group": group,
@@ -65,6 +67,7 @@ def open_sink(
         settings={**default_settings(environ), **(settings or {})},
         config=config or {},
         current=current,
+        by_step=by_step,
     )
     return Wandb(identity, environ, options, history=history)
 
@@ -85,6 +88,8 @@ class Wandb:
         self._records = self._rows = 0
         self._given_records = self._given_rows = 0
         self._first_row = 0  # of those given to the SDK's current run
+        self._by_step = options.by_step
+        self._open_step: int | None = None  # whose row the SDK sends with the next one, or at the end
 
     @property
     def native(self) -> Any:
@@ -112,7 +117,7 @@ class Wandb:
         try:
             for record in batch:
                 self._give(record)
-            self._session.settle(self._given_rows)
+            self._session.settle(self._sent_rows)
         except BaseException as error:
             self._records, self._rows = before
             if not isinstance(error, Rejected):  # the next session starts with what W&B has
@@ -121,7 +126,7 @@ class Wandb:
 
     def close(self) -> None:
         """End the run at W&B; if the training process has not recorded its end, it was killed."""
-        self._session.finish(self._given_rows, 1)
+        self._session.finish(self._sent_rows, 1)
 
     def state(self) -> dict[str, Plain]:
         return {"where": self._place, "rows": self._rows, "records": self._records, **self._session.state()}
@@ -140,6 +145,7 @@ class Wandb:
             self._rows = min(self._rows, rows)  # a new file, or a run that was deleted, has none of those before
             self._given_rows = self._first_row = rows
             self._given_records = self._records
+            self._open_step = None
             self._tables.clear()
         return self._session.native
 
@@ -148,7 +154,7 @@ class Wandb:
         if isinstance(record, Finish):
             if self._history:
                 self._give_row(record)
-            self._session.finish(self._given_rows, 0 if record.state == "finished" else 1)
+            self._session.finish(self._sent_rows, 0 if record.state == "finished" else 1)
         else:
             self._give_fact(record)
             self._give_row(record)
@@ -174,12 +180,28 @@ class Wandb:
         elif isinstance(record, File) and (file := artifact(record, self._identity)) is not None:
             self._open().log_artifact(file)
 
+    @property
+    def _sent_rows(self) -> int:
+        """The rows that the SDK sends without waiting for another."""
+        return self._given_rows - (self._open_step is not None)
+
+    def _give_at_step(self, run: Any, values: dict[str, Plain]) -> None:
+        """Log a row at its training step, which joins what the step has; W&B accepts none before its newest."""
+        step = values.pop("step", None)
+        if isinstance(step, int) and step >= max(run.step, run.starting_step):
+            run.log(values, step=step)
+            self._given_rows += step != self._open_step
+            self._rows, self._open_step = self._given_rows, step
+
     def _give_row(self, record: AnyRecord) -> None:
         try:
             values = self._row(record)
             if values is None:
                 return
             run = self._open()
+            if self._by_step:
+                self._give_at_step(run, values)
+                return
             if self._rows >= self._given_rows:
                 run.log(values)
                 self._given_rows += 1

@@ -12,6 +12,7 @@ from chiplog.store.journal.lines import line_of
 
 BACKLOG_BYTES = 32 << 20
 SLOTS = BACKLOG_BYTES >> 10
+SAMPLE = 61  # of so many rows of a few metrics, one is weighed, for its names; rows rarely repeat with this period
 
 
 class Backlog:
@@ -34,13 +35,16 @@ class Backlog:
     def append(self, item: Record | bytes) -> None:
         """Keep a record, or drop it if there is no room. `log` calls this directly if durability is `relaxed`."""
         items = self._items
-        if len(items) >= self._slots:
+        if (size := len(items)) >= self._slots:
             if item != b"" and not self._closed:
-                self._drop()
+                self.drop()
             return
         items.append(item)
-        if (type(item) is not Step or len(item.metrics) > 10) and (slots := _weigh(item) >> 10):
-            items.extend([b""] * slots)  # a large record takes one more slot per KiB
+        if type(item) is not Step or len(item.metrics) > 10:
+            if slots := _weigh(item) >> 10:
+                items.extend([b""] * slots)  # a large record takes one more slot per KiB
+        elif not size % SAMPLE and (slots := _weigh(item) >> 10):
+            items.extend([b""] * (slots * SAMPLE))  # for those that were not weighed, too
 
     def close(self) -> None:
         """Ignore further records."""
@@ -63,8 +67,8 @@ class Backlog:
             except IndexError:
                 break
             except Exception as error:
-                messages.once("unsayable", f"a record could not be written and is lost: {error!r}")
-                self._drop()
+                messages.once("not encodable", f"a record could not be written and is lost: {error!r}")
+                self.drop()
                 continue
             lines.append(line)
             size += len(line)
@@ -79,10 +83,11 @@ class Backlog:
             if newest >= 0:
                 kept.appendleft(line)
             elif line:
-                self._drop()
+                self.drop()
         self._items.extend(kept)
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Count a record that is lost."""
         with self._counting:
             self.dropped += 1
 
@@ -93,4 +98,9 @@ def _line(item: Record | bytes) -> bytes:
 
 def _weigh(item: Record | bytes) -> int:
     """About how much memory a record takes."""
-    return 100 * len(item.metrics) if isinstance(item, Step) else len(_line(item))
+    if not isinstance(item, Step):
+        return len(_line(item))
+    try:
+        return 100 * len(item.metrics) + len("".join(item.metrics))
+    except TypeError:  # a name that is not a string
+        return 100 * len(item.metrics) + sum(len(str(name)) for name in item.metrics)

@@ -8,24 +8,26 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from chiplog.core.paths import make_dir
+from chiplog.core.files import reading, writing
 from chiplog.core.records import Plain
-from chiplog.core.values.redact import redact
+from chiplog.core.values.text import reason
 from chiplog.store import layout
 from chiplog.store.journal import lines
 from chiplog.store.journal.tail import Positions, Tail, stream_key
 from chiplog.store.layout import Segment
-from chiplog.store.runs.manifest import write_whole
+
+_FAR = 1 << 62  # bytes or segments
 
 
 class Cursor(msgspec.Struct):
-    """The saved position of a sink and the state to continue with; for a service, also how to open it again."""
+    """The saved position of a sink, and the state to continue with. Where a service is, only its user knows."""
 
     positions: Positions = {}
     state: dict[str, Plain] = {}
-    service: str | UnsetType = UNSET
-    options: dict[str, Plain] | UnsetType = UNSET  # without secrets, which are in the environment
+    remote: bool | UnsetType = UNSET  # of a service
+    service: str | UnsetType = UNSET  # in runs of older versions, and not used
     url: str | UnsetType = UNSET  # where the service shows the run
+    rejected: dict[str, list[tuple[int, int]]] | UnsetType = UNSET  # ranges of `seq` by stream, to be sent again
 
 
 def cursor_path(run: Path, name: str) -> Path:
@@ -34,44 +36,58 @@ def cursor_path(run: Path, name: str) -> Path:
 
 def load(path: Path) -> Cursor:
     """A saved cursor; raises `ValueError` if it is damaged."""
-    data = path.read_bytes()
+    data = reading.read_bytes(*_place(path))
     if not lines.is_whole(data):
         raise ValueError("it does not match its CRC")
     try:
-        return msgspec.json.decode(data, type=Cursor)
+        cursor = msgspec.json.decode(data, type=Cursor)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not a cursor: {error}") from None
+    if not all(-1 <= number < _FAR for position in cursor.positions.values() for number in position):
+        raise ValueError("it is not a cursor: a position is out of range")
+    if any(layout.stream_rank(key) is None for key in (*cursor.positions, *(cursor.rejected or ()))):
+        raise ValueError("it is not a cursor: a position names no journal")
+    return cursor
 
 
 def save(path: Path, cursor: Cursor) -> None:
-    path.parent.mkdir(mode=0o700, exist_ok=True)  # but not the run, which may just have been renamed
-    write_whole(path, lines.sealed(msgspec.json.encode(cursor)))
+    run, name = _place(path)
+    writing.make_folder(run, layout.CURSORS)
+    writing.replace(run, name, lines.sealed(msgspec.json.encode(cursor)))
 
 
-def enrol(run: Path, service: str, options: Mapping[str, object]) -> None:
-    """Note that a service gets this run, so that `chiplog sync` knows even if nothing has been delivered."""
+def _place(path: Path) -> tuple[Path, str]:
+    """The run of a cursor, and its path inside it."""
+    return path.parents[1], f"{layout.CURSORS}/{path.name}"
+
+
+def enrol(run: Path, service: str) -> None:
+    """Note that a service gets this run, so that it is listed even if nothing has been delivered."""
     path = cursor_path(run, service)
-    make_dir(path.parent)
     try:
         cursor = load(path)
     except (OSError, ValueError):
         cursor = Cursor()
-    updated = msgspec.structs.replace(cursor, service=service, options=redact(options))
-    if updated != cursor:  # otherwise the relay of an earlier attempt may be working on it
-        save(path, updated)
+    if not cursor.remote:  # otherwise the relay of an earlier attempt may be working on it
+        save(path, msgspec.structs.replace(cursor, remote=True))
 
 
-def enrolled(run: Path) -> dict[str, dict[str, Plain]]:
-    """The services that get a run, with their options."""
-    services = {}
-    for path in sorted((run / layout.CURSORS).glob("*.json")):
+def withdraw(run: Path, service: str) -> None:
+    """Forget that a service gets this run."""
+    writing.remove(cursor_path(run, service))
+
+
+def services(run: Path) -> list[str]:
+    """The names of the cursors of services, by the run's own word: to show, and never to deliver to."""
+    names = []
+    for name in reading.matching(run, layout.CURSORS, ".json"):
         try:
-            cursor = load(path)
+            cursor = load(run / name)
         except (OSError, ValueError):
             continue
-        if cursor.service:
-            services[cursor.service] = cursor.options or {}
-    return services
+        if cursor.remote or cursor.service:
+            names.append(Path(name).stem)
+    return names
 
 
 class Health(msgspec.Struct):
@@ -97,7 +113,7 @@ class SinkStatus(msgspec.Struct):
 
     def needs(self, segment: Segment, size: int) -> bool:
         """Whether the sink has not read all of a segment; a sink reads the ranks it started with."""
-        ranks = {int(key[1:].partition("-")[0]) for key in self.positions} or {0}
+        ranks = _ranks(self.positions)
         if self.trouble or segment.rank not in ranks:
             return bool(self.trouble)
         number, byte, _ = self.positions.get(stream_key(segment), (0, 0, -1))
@@ -106,30 +122,34 @@ class SinkStatus(msgspec.Struct):
 
 def cursors(path: Path) -> list[SinkStatus]:
     """The cursors of all sinks that have one."""
-    found = []
-    said = _said(path)
-    for file in sorted((path / layout.CURSORS).glob("[!.]*.json")):
+    sinks = []
+    reports = _relay_reports(path)
+    for file in (path / name for name in reading.matching(path, layout.CURSORS, ".json")):
         try:
             cursor = load(file)
         except (OSError, ValueError) as error:
-            found.append(SinkStatus(file.stem, 0, trouble=f"cannot be read: {error}"))
+            sinks.append(SinkStatus(file.stem, 0, trouble=f"cannot be read: {reason(error)}"))
             continue
         positions = cursor.positions
-        ranks = {int(key[1:].partition("-")[0]) for key in positions if key[1:6].isdecimal()} or {0}
-        lag = sum(Tail(path, rank=rank, positions=positions).lag() for rank in ranks)
-        found.append(SinkStatus(file.stem, lag, positions, health=said.get(file.stem), url=cursor.url or ""))
-    return found
+        lag = sum(Tail(path, rank=rank, positions=positions).lag() for rank in _ranks(positions))
+        sinks.append(SinkStatus(file.stem, lag, positions, health=reports.get(file.stem), url=cursor.url or ""))
+    return sinks
+
+
+def _ranks(positions: Positions) -> set[int]:
+    """The ranks that a sink has started to read; at first, rank 0."""
+    return {rank for key in positions if (rank := layout.stream_rank(key)) is not None} or {0}
 
 
 def backends(path: Path) -> list[SinkStatus]:
     """The sinks without a cursor that have skipped calls, over all attempts."""
     counted: dict[str, Health] = {}
-    for file in sorted((path / layout.CURSORS).glob("[!.]*.health")):
+    for file in reading.matching(path, layout.CURSORS, ".health"):
         try:
-            health = msgspec.json.decode(file.read_bytes(), type=Health)
+            health = msgspec.json.decode(reading.read_bytes(path, file), type=Health)
         except (OSError, ValueError, RecursionError):
             continue  # being written, or damaged
-        name = file.name.partition(".")[0]
+        name = file.rpartition("/")[2].partition(".")[0]
         health.skipped += counted.get(name, Health()).skipped
         counted[name] = health
     return [SinkStatus(name, 0, health=health) for name, health in counted.items()]
@@ -137,21 +157,21 @@ def backends(path: Path) -> list[SinkStatus]:
 
 def write_health(path: Path, name: str, segment: Segment, health: Mapping[str, Plain]) -> None:
     """Save the health of a sink in an attempt."""
-    file = path / layout.CURSORS / f"{layout.slug(name)}.a{segment.attempt:02d}.health"
-    file.parent.mkdir(mode=0o700, exist_ok=True)  # but not the run, which may just have been renamed
-    write_whole(file, msgspec.json.encode(msgspec.convert(health, Health)))
+    writing.make_folder(path, layout.CURSORS)
+    file = f"{layout.CURSORS}/{layout.slug(name)}.a{segment.attempt:02d}.health"
+    writing.replace(path, file, msgspec.json.encode(msgspec.convert(health, Health)))
 
 
-def _said(path: Path) -> dict[str, Health]:
+def _relay_reports(path: Path) -> dict[str, Health]:
     """The last reports of a run's relays, by the names of cursors; the newest attempt wins."""
-    said: dict[str, Health] = {}
-    for file in sorted((path / layout.RELAY).glob("[!.]*.json")):
+    reports: dict[str, Health] = {}
+    for file in reading.matching(path, layout.RELAY, ".json"):
         try:
-            services = msgspec.json.decode(file.read_bytes(), type=_Status).services
+            services = msgspec.json.decode(reading.read_bytes(path, file), type=_Status).services
         except (OSError, ValueError, RecursionError):
             continue  # being written, or damaged
-        said |= {layout.slug(name): health for name, health in services.items()}
-    return said
+        reports |= {layout.slug(name): health for name, health in services.items()}
+    return reports
 
 
 class _Status(msgspec.Struct):

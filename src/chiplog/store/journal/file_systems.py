@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from chiplog.core import messages
 from chiplog.core.errors import Unwritable
+from chiplog.core.operating_system import check_writes, exists, is_dir
 
 T = TypeVar("T")
 
@@ -47,6 +48,7 @@ def default_durability(path: Path, mounts: str) -> tuple[str, str]:
 
 def reach(path: Path, means: str = MEANS) -> None:
     """Wait until the file system of a path answers, or fail: without its server, `init` would hang forever."""
+    check_writes("train in WSL, or pass init(mode='disabled')")
     if not has_network(_mounts()):
         return
     answered = _ask(path)
@@ -89,7 +91,7 @@ def temporary() -> str | None:
 
 
 def _try(path: Path) -> None:
-    folder = next((one for one in (path / "journal", path) if one.is_dir()), path.parent)
+    folder = next((one for one in (path / "journal", path) if is_dir(one)), path.parent)
     folder.mkdir(parents=True, exist_ok=True)
     probe = folder / f".{os.urandom(4).hex()}"
     try:
@@ -110,14 +112,17 @@ def _ask(path: Path) -> threading.Event:
     def call() -> None:
         nearest = path
         try:
-            while not nearest.exists():
+            while not exists(nearest):
                 nearest = nearest.parent
             os.statvfs(nearest)  # is never answered from a cache
         except OSError:
             pass  # an answer, too
         answered.set()
 
-    threading.Thread(target=call, name="chiplog-ask", daemon=True).start()
+    try:
+        threading.Thread(target=call, name="chiplog-ask", daemon=True).start()
+    except RuntimeError:  # no thread can be started: ask here, and wait if need be
+        call()
     return answered
 
 

@@ -1,7 +1,8 @@
 """The file to which a journal currently writes.
 
 It is never truncated, and the number of its descriptor never changes while the journal is open: the next segment is
-dup2-ed over it, so a write in flight can never hit another file.
+dup2-ed over it, so a write in flight can never hit another file. The next segment is created in the directory that was
+opened with the first one, wherever that has been moved to.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from itertools import count
 from pathlib import Path
 
 from chiplog.core import messages
-from chiplog.core.paths import make_dir
+from chiplog.core.operating_system import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, sync, sync_data
+from chiplog.core.paths import access_of, make_dir, make_run, share
 from chiplog.store import layout
+from chiplog.store.journal.directory_identity import DirectoryIdentity
 from chiplog.store.layout import Segment
 
-SEGMENT_BYTES = 64 << 20
+SEGMENT_BYTES = 8 << 20  # of one of the first segments: the newest is decoded whenever a live run is opened
+SEGMENT_SECONDS = 1800.0  # after which a segment that is worth compacting is closed
+ENOUGH = 1 << 20  # bytes that are
 RESERVE_BYTES = 16 << 10
-BEAT = 5.0  # s between touches of the live segment and between fdatasyncs
+BEAT = 5.0  # s between touches of the live segment and between syncs
 
 
 class SegmentFile:
@@ -34,9 +39,15 @@ class SegmentFile:
         self.run, self.segment, self.fd = run, segment, fd
         self.dirty = False  # written to since the last sync
         self.torn = False  # may end in a torn line
+        self.unterminated = (
+            False  # ends in a whole record without its newline, which readers cannot tell from a torn one
+        )
         self._sync_each = sync_each
         self._switching = threading.RLock()  # from one segment to the next
-        self._beaten = time.monotonic()
+        self._beaten = self._opened = time.monotonic()
+        self.own_directory = DirectoryIdentity(run)
+        self._folder = _open_folder(run, segment, fd)
+        self._access = access_of(run)
 
     @property
     def path(self) -> Path:
@@ -70,12 +81,15 @@ class SegmentFile:
             return lines, reason(error)
         self.dirty = True
         if written == len(data):
-            self.torn = False
+            self.torn = self.unterminated = False
             return [], ""
+        if written:
+            self.unterminated = False
         written -= self.torn
         self.torn = True
         for index, line in enumerate(lines):
             if written < len(line):
+                self.unterminated = self.unterminated or written == len(line) - 1 > 0
                 return [unwritten(line, written), *lines[index + 1 :]], "no space for a whole record"
             written -= len(line)
         return [], ""
@@ -84,7 +98,7 @@ class SegmentFile:
         """Whether everything written so far is on disk."""
         try:
             with self._switching:  # the previous segment is on disk then
-                os.fsync(self.fd)
+                sync(self.fd)
         except OSError as error:
             self._report_unsynced(error)
             return False
@@ -92,11 +106,12 @@ class SegmentFile:
 
     def maintain(self) -> None:
         """Restore a segment that was deleted, start the next one when this one is full, touch and sync the file."""
+        self.own_directory.check()  # learns its identity once the manifest is written
         try:
             status = os.fstat(self.fd)
             if status.st_nlink == 0:
                 self._reopen(self.segment, keep=status.st_size)
-            elif status.st_size >= SEGMENT_BYTES:
+            elif self._is_complete(status.st_size):
                 self._reopen(self.segment._replace(number=self.segment.number + 1))
         except OSError as error:
             messages.once(f"segment {self.path}", f"{self.path}: {reason(error)}; chiplog keeps trying")
@@ -105,16 +120,35 @@ class SegmentFile:
             self._beaten = now
             self._beat()
 
+    def _is_complete(self, size: int) -> bool:
+        """Whether the next segment should start: this one is full, or old and not too short."""
+        if size >= full(self.segment.number):
+            return True
+        return size >= ENOUGH and time.monotonic() - self._opened >= SEGMENT_SECONDS
+
+    def release_reserve(self) -> None:
+        """Give the space that was set aside for a full disk back to it."""
+        try:
+            if self._folder is not None:
+                os.unlink(layout.reserve(self.run, self.segment.rank).name, dir_fd=self._folder)
+            elif self.own_directory.check():
+                layout.reserve(self.run, self.segment.rank).unlink()
+        except OSError:
+            pass
+
     def finish(self) -> None:
         """Sync the last records."""
         try:
-            os.fdatasync(self.fd)
+            sync_data(self.fd)
         except OSError:
             pass
 
     def forget(self) -> None:
         """In a forked child: release the parent's file."""
         fd, self.fd = self.fd, -1
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            _close(folder)
         if fd >= 0:
             os.close(fd)
 
@@ -136,7 +170,7 @@ class SegmentFile:
         """Sync what was written. A failure is not followed by another write, which would duplicate records."""
         self.dirty = False
         try:
-            os.fdatasync(fd)
+            sync_data(fd)
         except OSError as error:
             self.dirty = True
             self._report_unsynced(error)
@@ -152,14 +186,15 @@ class SegmentFile:
         """Continue in another file under the same descriptor; copies `keep` bytes of a deleted one to it."""
         if keep:
             messages.once(f"deleted {self.path}", f"{self.path} was deleted during the run; chiplog writes it again")
-            make_dir(self.run / layout.JOURNAL)
-        new, old = _create(self.run, segment), -1
+        elif self.torn:  # a record that lacks only its newline must not end the file
+            self.torn = self.unterminated = os.write(self.fd, b"\n") != 1
+        new, old = self._create(segment), -1
         try:
             old = os.dup(self.fd)
             copied = _copy(old, new, 0) if keep else 0
             with self._switching:
                 os.dup2(new, self.fd, inheritable=False)
-                self.segment = segment
+                self.segment, self._opened = segment, time.monotonic()
                 time.sleep(0.01)  # for a write in progress in the old file
                 if keep:
                     _copy(old, new, copied)
@@ -167,27 +202,57 @@ class SegmentFile:
                 self.dirty = True
         except OSError:
             if not os.path.sameopenfile(new, self.fd):
-                (self.run / layout.JOURNAL / segment.filename).unlink()  # so that it can be tried again
+                self._unlink(segment)  # so that it can be tried again
             raise
         finally:
             _close(new)
             _close(old)
 
+    def _create(self, segment: Segment) -> int:
+        """Create a segment in the run's own directory; if that was deleted, in a new one."""
+        if self._folder is not None:
+            try:
+                return _create_at(segment.filename, self._access, self._folder)
+            except FileNotFoundError:  # the directory was deleted
+                pass
+        if self.run.exists() and not self.own_directory.check():
+            taken = self.run
+            self.run = taken.with_name(f"{taken.name}-{os.urandom(3).hex()}")
+            messages.say(f"{taken} was deleted, and another run is there now; this one continues in {self.run}")
+        make_dir(self.run / layout.JOURNAL, self._access)
+        new = _create_at(self.run / layout.JOURNAL / segment.filename, self._access)
+        if (folder := _open_folder(self.run, segment, new)) is not None:
+            old, self._folder = self._folder, folder
+            if old is not None:
+                _close(old)
+        return new
 
-def open_attempt(run: Path, rank: int) -> tuple[Segment, int]:
+    def _unlink(self, segment: Segment) -> None:
+        if self._folder is not None:
+            os.unlink(segment.filename, dir_fd=self._folder)
+        else:
+            (self.run / layout.JOURNAL / segment.filename).unlink()
+
+
+def open_attempt(run: Path, rank: int, permissions: str = "private") -> tuple[Segment, int]:
     """Create the first segment of this rank's next attempt; two writers that start at once get one each."""
-    run.parent.mkdir(parents=True, exist_ok=True)  # the user named it, so it follows the umask
-    make_dir(run / layout.JOURNAL)
+    make_run(run, permissions)
+    access = access_of(run)
     taken = [segment.attempt for segment in layout.segments(run) if segment.rank == rank]
     for attempt in count(max(taken, default=0) + 1):
         segment = Segment(rank, attempt, 0)
         try:
-            fd = _create(run, segment)
+            fd = _create_at(run / layout.JOURNAL / segment.filename, access)
         except FileExistsError:
             continue
-        _reserve(layout.reserve(run, rank))
+        _reserve(layout.reserve(run, rank), access)
         return segment, fd
     raise AssertionError("unreachable")
+
+
+def full(number: int) -> int:
+    """The bytes of a full segment. They double at segments 64, 256 and 1,024, so that a long run has few files."""
+    return SEGMENT_BYTES << min(3, max(0, (number.bit_length() - 5) // 2))
 
 
 def unwritten(line: bytes, written: int) -> bytes:
@@ -199,16 +264,36 @@ def reason(error: OSError) -> str:
     return error.strerror or errno.errorcode.get(error.errno or 0, repr(error))
 
 
-def _create(run: Path, segment: Segment) -> int:
+def _create_at(name: str | Path, access: int, folder: int | None = None) -> int:
     """Create a segment; fails if it exists. Readable too, so that a deleted one can be restored."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    return os.open(run / layout.JOURNAL / segment.filename, flags, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | O_CLOEXEC | O_NOFOLLOW
+    fd = os.open(name, flags, 0o600, dir_fd=folder)
+    share(fd, access)
+    return fd
 
 
-def _reserve(path: Path) -> None:
+def _open_folder(run: Path, segment: Segment, fd: int) -> int | None:
+    """The directory of an open segment; None if it cannot be opened, or has been replaced meanwhile."""
+    if os.open not in os.supports_dir_fd:
+        return None
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        folder = os.open(run / layout.JOURNAL, os.O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    except OSError:  # no descriptor left: the next segment is opened by its path
+        return None
+    try:
+        if os.path.samestat(os.stat(segment.filename, dir_fd=folder), os.fstat(fd)):
+            return folder
+    except OSError:
+        pass
+    _close(folder)
+    return None
+
+
+def _reserve(path: Path, access: int) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         try:
+            share(fd, access)
             os.write(fd, b"\0" * RESERVE_BYTES)
         finally:
             os.close(fd)

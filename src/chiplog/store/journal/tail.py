@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chiplog.core.records import AnyRecord
 from chiplog.store import layout
-from chiplog.store.journal.lines import Damage, Scanner
+from chiplog.store.journal.lines import Damage, Scanner, size_of
 from chiplog.store.layout import Segment
 
 # By rank and attempt, "r00000-a01": the segment, the byte reached in it, and the byte reached in the one before, which
@@ -109,7 +109,7 @@ class _Stream:
         if not batch:
             following = self.segment._replace(number=self.segment.number + 1)
             path = f"{self._folder}/{following.filename}"
-            if os.path.exists(path) or os.path.exists(f"{path}.zst"):  # noqa: PTH110  called five times per second
+            if os.path.lexists(path) or os.path.lexists(f"{path}.zst"):  # called five times per second
                 # What was written between our last read and the start of the next segment.
                 batch = list(self._scanner.read(limit))
                 if batch:
@@ -126,7 +126,7 @@ class _Stream:
         segment = self.segment
         while True:
             try:
-                lag += (self._folder / segment.filename).stat().st_size
+                lag += size_of(self._folder / segment.filename)
             except OSError:
                 return max(0, lag)
             segment = segment._replace(number=segment.number + 1)
@@ -141,7 +141,7 @@ def near_end(run: Path, size: int) -> Positions:
     positions: Positions = {}
     for segment in layout.segments(run):  # the newest of each attempt is last
         try:
-            end = (run / layout.JOURNAL / segment.filename).stat().st_size
+            end = size_of(run / layout.JOURNAL / segment.filename)
         except OSError:
             end = 0  # compressed, so it no longer grows
         positions[stream_key(segment)] = segment.number, max(0, end - size), -1

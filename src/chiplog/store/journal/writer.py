@@ -17,8 +17,8 @@ import msgspec
 
 from chiplog.core import messages, records
 from chiplog.core.records import Record
-from chiplog.store import layout
 from chiplog.store.journal.backlog import BACKLOG_BYTES, Backlog
+from chiplog.store.journal.directory_identity import DirectoryIdentity
 from chiplog.store.journal.file_systems import SLOW, waited_for_disk
 from chiplog.store.journal.lines import line_of
 from chiplog.store.journal.segment_file import RESERVE_BYTES, SegmentFile, reason, unwritten
@@ -70,7 +70,7 @@ class Journal:
             return
         file.dirty = True
         if written != len(line):
-            file.torn = True
+            file.torn, file.unterminated = True, written == len(line) - 1
             self._hand_over(unwritten(line, written), "the disk accepted only part of a record")
         elif time.monotonic_ns() - before > SLOW and not self._sync_each and waited_for_disk(file.fd, before):
             self._direct, self._last_write = False, time.monotonic()
@@ -78,9 +78,16 @@ class Journal:
         elif not self._direct:
             self._last_write = time.monotonic()
 
+    def count_lost(self) -> None:
+        self._backlog.drop()
+
     @property
     def segment(self) -> Segment:
         return self._file.segment
+
+    @property
+    def own_directory(self) -> DirectoryIdentity:
+        return self._file.own_directory
 
     @property
     def dropped(self) -> int:
@@ -130,10 +137,7 @@ class Journal:
         self._closed = True
         self._backlog.close()
         self._drain_with_retries(timeout)
-        try:
-            layout.reserve(self.run, self.segment.rank).unlink(missing_ok=True)
-        except OSError:
-            pass
+        self._file.release_reserve()
         before = self.dropped
         self._backlog.drop_all_but(RESERVE_BYTES // 2)
         self._refusal = self._failing if self.dropped > before else None
@@ -143,6 +147,8 @@ class Journal:
             self._backlog.push_front([line_of(last)])  # first, so that it fits; `seq` keeps the order
         self._drain_with_retries(timeout)
         self._backlog.drop_all_but(0)
+        if self._file.unterminated:
+            self._backlog.drop()
         self._file.finish()
         self.settled = True
 

@@ -145,7 +145,7 @@ class PacketWriter:
         event = _number(10, self._iid(2, name))
         if args:
             event += b"".join([_bytes(4, self._annotation(str(key), value)) for key, value in args.items()])
-        return event + (b"\xf9\x02" + struct.pack("<Q", flow) if flow else b"")
+        return event + (b"\xf9\x02" + struct.pack("<Q", flow % (1 << 64)) if flow else b"")
 
     def _annotation(self, name: str, value: object) -> bytes:
         return _number(1, self._iid(3, name)) + _value(value)

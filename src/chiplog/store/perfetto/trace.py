@@ -14,6 +14,7 @@ from operator import itemgetter
 
 from chiplog.core import records
 from chiplog.core.records import Alert, AnyRecord, Attempt, Clock, Eval, Event, SpansRecord, Step
+from chiplog.core.values.convert import double
 from chiplog.metrics.catalog import unit
 from chiplog.store.perfetto.packets import PacketWriter
 
@@ -62,7 +63,7 @@ class Trace:
         self._pid = base
         self._flow = base << 40
         self._root = self._number("")
-        self._lanes: dict[str, list[_Lane]] = {}
+        self._lanes: dict[str, list[_Track]] = {}
         self._described: set[int] = set()
         self._is_counter = lru_cache(10_000)(matcher(tuple(counters)))
         self._batch = 0
@@ -116,12 +117,13 @@ class Trace:
     def _counts(self, record: Step | Eval | Event) -> bytes:
         out = []
         for name, value in records.points(record):
-            if self._is_counter(name) and value - value == 0:
+            number = double(value)
+            if self._is_counter(name) and number - number == 0:
                 track = self._number(f"counter {name}")
                 if track not in self._described:
                     self._described.add(track)
                     self.writer.counter(track, name, self._root, unit(name))
-                out.append(self.writer.count(track, record.time, value))
+                out.append(self.writer.count(track, record.time, number))
         return b"".join(out)
 
     def _place(self, label: str, kind: str, parent: int, begin: int, end: int) -> tuple[int, int]:
@@ -132,7 +134,7 @@ class Trace:
                 label, kind = f"more {kind or 'thread'}s", "shared"
             lanes = self._lanes.setdefault(label, [])
             if not lanes:
-                lanes.append(_Lane(self._timeline(label, kind)))
+                lanes.append(_Track(self._timeline(label, kind)))
         for lane in lanes:
             if (since := lane.fit(parent, begin, end, self._batch)) is not None:
                 return lane.track, since
@@ -140,7 +142,7 @@ class Trace:
         if track not in self._described:
             self._described.add(track)
             self.writer.track(track, label, lanes[0].track)
-        lanes.append(_Lane(track))
+        lanes.append(_Track(track))
         lanes[-1].fit(parent, begin, end, self._batch)
         return track, begin
 
@@ -171,7 +173,7 @@ class Trace:
         return self.tracks.setdefault(label, self._base + len(self.tracks) + 1)
 
 
-class _Lane:
+class _Track:
     """A track, and the intervals it already holds: disjoint, newest last.
 
     Spans arrive in the order of their ends, so a new one encloses the newest intervals, or follows them; otherwise it

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number
 from chiplog.core.values.convert import double
+from chiplog.store.journal.row_batches import RowBatch
 
 EXACT = 2**53  # from here on a double may differ from the integer it came from
+FEW = 256  # rows that are added one by one, so that a growing journal does not become many short arrays
 PACK = 8192  # rows that wait as Python objects before they become arrays
 
 Ints = NDArray[np.int64]
@@ -40,7 +45,7 @@ class Columns:
         self._of: dict[str, list[tuple[_SameNames, int]]] = {}
         self._seqs: list[int] = []
         self._times: list[int] = []
-        self._clock: tuple[Ints, Ints] | None = None
+        self._clocks: list[tuple[Ints, Ints]] = []
         self.begin_step: Number | None = None  # of the first row, given or counted
         self._begin_seq = -1
         self.first_step: Number | None = None  # of the first row whose step was given
@@ -54,24 +59,70 @@ class Columns:
         if isinstance(record, records.Step):
             metrics = record.metrics
             names, values, step = tuple(metrics), tuple(metrics.values()), record.step
-            if self.begin_step is None or record.seq < self._begin_seq:
-                self.begin_step, self._begin_seq = step, record.seq
-            if not record.auto and (self.first_step is None or record.seq < self.first_seq):
-                self.first_step, self.first_seq = step, record.seq
-            if record.seq > self.last_seq:
-                self.last_step, self.last_seq = step, record.seq
+            self._note_step(record.seq, step, record.auto)
         else:
             pairs = list(records.points(record))
             if not pairs:
                 return
             names, values = zip(*pairs, strict=True)
             step = getattr(record, "step", None) or 0
+        self._group(names).add(step, record.seq, values)  # type: ignore[arg-type]
+
+    def feed_rows(self, batch: RowBatch) -> None:
+        """Add rows that were decoded together."""
+        rows = batch.rows
+        cells = chain.from_iterable([astuple(row.metrics) for row in rows])
+        values = np.fromiter(cells, np.float64, len(rows) * len(batch.names)).reshape(len(rows), -1)
+        inexact = np.abs(values).max(axis=1) >= EXACT
+        if inexact.any():  # an integer may be among them that is not a double
+            for at in np.flatnonzero(inexact).tolist():
+                self.feed(records.decode(batch.lines[at]))
+            kept = np.flatnonzero(~inexact)
+            rows, values = [rows[at] for at in kept.tolist()], values[kept]
+        if len(rows) < FEW:
+            for row, numbers in zip(rows, values.tolist(), strict=True):
+                self._seqs.append(row.seq)
+                self._times.append(row.time)
+                self._note_step(row.seq, row.step, row.auto)
+                self._group(batch.names).add(row.step, row.seq, tuple(numbers))
+            return
+        seqs, times = [row.seq for row in rows], [row.time for row in rows]
+        steps = [row.step for row in rows]
+        for at in {seqs.index(min(seqs)), seqs.index(max(seqs))}:
+            self._note_step(seqs[at], steps[at], auto=True)
+        explicit = [(row.seq, row.step) for row in rows if not row.auto]
+        if explicit:
+            self._note_step(*min(explicit, key=itemgetter(0)), auto=False)
+        self._clocks.append((np.array(seqs, np.int64), np.array(times, np.int64)))
+        self._group(batch.names).add_packed(as_steps(steps), self._clocks[-1][0], np.ascontiguousarray(values.T))
+
+    def feed_points(
+        self, names: Sequence[str], which: Ints, steps: Steps, seqs: Ints, times: Ints, values: Floats
+    ) -> None:
+        """Add rows of one point each, in order: the i-th is of the series `names[which[i]]`."""
+        for at in (0, -1):
+            self._note_step(int(seqs[at]), steps[at].item(), auto=False)
+        self._clocks.append((seqs, times))
+        for index in np.unique(which).tolist():
+            chosen = which == index
+            self._group((names[index],)).add_packed(steps[chosen], seqs[chosen], values[chosen][np.newaxis])
+
+    def _note_step(self, seq: int, step: Number, auto: bool) -> None:
+        """Consider a row that may be the first, the first with an explicit step, or the last."""
+        if self.begin_step is None or seq < self._begin_seq:
+            self.begin_step, self._begin_seq = step, seq
+        if not auto and (self.first_step is None or seq < self.first_seq):
+            self.first_step, self.first_seq = step, seq
+        if seq > self.last_seq:
+            self.last_step, self.last_seq = step, seq
+
+    def _group(self, names: tuple[str, ...]) -> _SameNames:
         group = self._groups.get(names)
         if group is None:
             group = self._groups[names] = _SameNames()
             for index, name in enumerate(names):
                 self._of.setdefault(name, []).append((group, index))
-        group.add(step, record.seq, values)  # type: ignore[arg-type]
+        return group
 
     def names(self) -> list[str]:
         return list(self._of)
@@ -82,11 +133,30 @@ class Columns:
     def column(self, name: str) -> Column:
         return join(group.column(index) for group, index in self._of.get(name, ()))
 
+    def last(self) -> Iterator[tuple[str, int, Number]]:
+        """(name, seq, value) of the last point of every series."""
+        for name in self._of:
+            last = self.last_of(name)
+            assert last is not None, "a name that was seen has a point"
+            yield name, *last
+
+    def last_of(self, name: str) -> tuple[int, Number] | None:
+        """(seq, value) of the last point of a series."""
+        return last_of(self.column(name))
+
+    def count(self, name: str) -> int:
+        """How many points a series has."""
+        return sum(len(group) for group, _ in self._of.get(name, ()))
+
     def clock(self) -> tuple[Ints, Ints]:
         """(seqs, times) of all records."""
-        if self._clock is None or len(self._clock[0]) != len(self._seqs):
-            self._clock = np.array(self._seqs, np.int64), np.array(self._times, np.int64)
-        return self._clock
+        if self._seqs:
+            self._clocks.append((np.array(self._seqs, np.int64), np.array(self._times, np.int64)))
+            self._seqs, self._times = [], []
+        if len(self._clocks) > 1:
+            seqs, times = zip(*self._clocks, strict=True)
+            self._clocks = [(np.concatenate(seqs), np.concatenate(times))]
+        return self._clocks[0] if self._clocks else (EMPTY.seqs, EMPTY.seqs)
 
 
 class _SameNames:
@@ -104,6 +174,13 @@ class _SameNames:
         self._rows.append(row)
         if len(self._rows) >= PACK:
             self._pack()
+
+    def add_packed(self, steps: Steps, seqs: Ints, values: Floats) -> None:
+        """Add rows as columns, all of whose values are doubles."""
+        self._packed.append((steps, seqs, [(column, {}) for column in values]))
+
+    def __len__(self) -> int:
+        return len(self._rows) + sum(len(seqs) for _, seqs, _ in self._packed)
 
     def column(self, index: int) -> Column:
         self._pack()
@@ -145,6 +222,15 @@ def take(column: Column, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Column
         places = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
         exact = {now: column.exact[before] for now, before in enumerate(places.tolist()) if before in column.exact}
     return Column(column.steps[chosen], column.seqs[chosen], column.values[chosen], exact)
+
+
+def last_of(column: Column) -> tuple[int, Number] | None:
+    """(seq, value) of the last point."""
+    if not len(column.seqs):
+        return None
+    at = int(column.seqs.argmax())
+    text = column.exact.get(at)
+    return int(column.seqs[at]), column.values[at].item() if text is None else from_text(text)
 
 
 def by_seq(column: Column) -> Column:

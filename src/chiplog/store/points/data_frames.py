@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,19 +34,26 @@ _NO_POINTS = pa.schema(
 
 def to_arrow(points: RunPoints) -> pa.Table:
     """All points of the default view, in one table."""
-    columns = [
-        (name, stream, column)
-        for name in points.names()
-        for rank in points.ranks()
-        for stream, column in points.view(name, rank)
-        if len(column.seqs)
-    ]
-    if any(column.steps.dtype != np.int64 for _, _, column in columns):  # one fractional step makes all of them doubles
-        columns = [
-            (name, stream, column._replace(steps=column.steps.astype(np.float64))) for name, stream, column in columns
-        ]
-    tables = [_table(name, stream, column) for name, stream, column in columns]
-    return pa.concat_tables(tables) if tables else _NO_POINTS.empty_table()
+    return pa.concat_tables(tables(points))
+
+
+def tables(points: RunPoints) -> Iterator[pa.Table]:
+    """All points of the default view, a series of one rank and attempt at a time; at least one table."""
+    # One fractional step makes all of them doubles.
+    kinds = {column.steps.dtype for _, _, column in _columns(points)}
+    doubles = bool(kinds - {np.dtype(np.int64)})
+    for name, stream, column in _columns(points):
+        yield _table(name, stream, column._replace(steps=column.steps.astype(np.float64)) if doubles else column)
+    if not kinds:
+        yield _NO_POINTS.empty_table()
+
+
+def _columns(points: RunPoints) -> Iterator[tuple[str, StreamPoints, Column]]:
+    for name in points.names():
+        for rank in points.ranks():
+            for stream, column in points.view(name, rank):
+                if len(column.seqs):
+                    yield name, stream, column
 
 
 def to_pandas(points: RunPoints) -> pandas.DataFrame:

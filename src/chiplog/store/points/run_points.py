@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
-from pathlib import Path
 
 import numpy as np
 
+from chiplog.core.files import reading
+from chiplog.core.records import Number
 from chiplog.store import layout
+from chiplog.store.contents.run_segments import RunSegments
 from chiplog.store.layout import Segment
+from chiplog.store.points.blocks import Blocks
+from chiplog.store.points.blocks import join as join_blocks
 from chiplog.store.points.columns import EMPTY, Column, Floats, Ints, Steps, join
 from chiplog.store.points.default_view import AttemptPoints, before, view, with_limits
+from chiplog.store.points.overview import Overview
 from chiplog.store.points.series import ByRank, Series
 from chiplog.store.points.single_series import SingleSeries
 from chiplog.store.points.stream_points import StreamPoints
@@ -20,9 +24,9 @@ from chiplog.store.points.stream_points import StreamPoints
 class RunPoints:
     """All points of a run; `refresh` reads what is new. Hold `lock` while reading from several threads."""
 
-    def __init__(self, run: Path) -> None:
-        self._run = run
-        self.lock = threading.RLock()
+    def __init__(self, segments: RunSegments) -> None:
+        self._run, self._segments = segments.run, segments
+        self.lock = segments.lock
         self._streams: dict[tuple[int, int], StreamPoints] = {}
         self._single: dict[tuple[str, int, int], SingleSeries] = {}
         self._whole = False  # whether all ranks have been read
@@ -30,12 +34,11 @@ class RunPoints:
     def refresh(self, ranks: Collection[int] | None = None) -> None:
         """Read what is new, for all ranks or some."""
         self._whole = self._whole or ranks is None
-        for segment in layout.segments(self._run):
-            if ranks is None or segment.rank in ranks:
-                stream = self._streams.get((segment.rank, segment.attempt))
-                if stream is None:
-                    stream = self._streams[segment.rank, segment.attempt] = StreamPoints(segment.rank, segment.attempt)
-                stream.refresh(self._run, segment)
+        for one in self._segments(ranks):
+            key = _stream(one.segment)
+            if key not in self._streams:
+                self._streams[key] = StreamPoints(*key)
+            self._streams[key].refresh(one)
 
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for stream in self._streams.values() for name in stream.names()))
@@ -77,9 +80,33 @@ class RunPoints:
         order = np.argsort(steps, kind="stable")
         return steps[order], values[order]
 
+    def overview(self, name: str) -> Overview | None:
+        """A series at a glance, of its main rank in the default view; None if it has no point there."""
+        pieces: list[Blocks] = []
+        newest: tuple[StreamPoints, Number | None] | None = None
+        for stream, limit in with_limits(self._of_rank(self._first_rank(name))):
+            if seen := [one for one in stream.blocks(name, limit) if len(one.low)]:
+                pieces += seen
+                newest = stream, limit
+        last = newest[0].last(name, newest[1]) if newest is not None else None
+        return None if last is None else Overview(name, last, join_blocks(pieces))
+
+    def count(self, name: str) -> int:
+        """How many points a series has on its main rank, in all attempts."""
+        return sum(stream.count(name) for stream in self._of_rank(self._first_rank(name)))
+
+    def last_time(self, name: str) -> int:
+        """When the last point of a series was logged on its main rank; 0 if there is none."""
+        return max((stream.last_time(name) for stream in self._of_rank(self._first_rank(name))), default=0)
+
     def view(self, name: str, rank: int, attempt: int | None = None) -> list[tuple[StreamPoints, Column]]:
         """The points of a series in the default view with their streams, oldest attempt first."""
         return view(name, self._of_rank(rank), attempt=attempt)
+
+    def limit(self, rank: int, attempt: int) -> Number | None:
+        """The step from which newer attempts hide what one logged; None if none does."""
+        limits = with_limits(self._of_rank(rank))
+        return next((limit for stream, limit in limits if stream.attempt == attempt), None)
 
     def _of_rank(self, rank: int) -> list[StreamPoints]:
         return [stream for stream in self._streams.values() if stream.rank == rank]
@@ -121,7 +148,9 @@ class RunPoints:
 
     def _is_plain(self, segment: Segment) -> bool:
         """Whether a segment is neither compacted nor compressed."""
-        return not layout.has_part(self._run, segment) and (self._run / layout.JOURNAL / segment.filename).exists()
+        return not layout.has_part(self._run, segment) and reading.exists(
+            self._run, f"{layout.JOURNAL}/{segment.filename}"
+        )
 
 
 def _stream(segment: Segment) -> tuple[int, int]:

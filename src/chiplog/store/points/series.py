@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chiplog.core.records import Number
+from chiplog.store.points.blocks import Blocks, blocks, merge
 from chiplog.store.points.columns import Column, Floats, Ints, Steps, from_text, take
 
 
@@ -72,6 +73,13 @@ class Series:
         return self._times().astype("datetime64[ns]")
 
     @property
+    def last(self) -> Number:
+        """The last value, exact."""
+        text = self._exact.get(len(self) - 1)
+        value: float = self.values[-1].item()
+        return value if text is None else from_text(text)
+
+    @property
     def exact(self) -> list[Number]:
         """The values as Python numbers; large integers and booleans are exactly as logged."""
         out: list[Number] = self.values.tolist()
@@ -106,6 +114,7 @@ class Series:
         return bucket(self.steps, self.values, n, low, high)
 
 
+@np.errstate(all="ignore")  # steps and values may be infinities
 def bucket(
     steps: Steps,
     values: Floats,
@@ -128,19 +137,27 @@ def bucket(
         return Buckets(steps, steps, none, none, none, count, count)
     first, last = between or (float(steps[0]), float(steps[-1]))
     edges = np.linspace(first, last, n + 1)[1:-1]
+    starts = _starts(steps, edges)
+    return _buckets(blocks(steps, values, starts))
+
+
+def bucket_blocks(fine: Blocks, n: int) -> Buckets:
+    """Blocks in at most `n` buckets of about equal width: a block belongs where it starts."""
+    if not len(fine.low):
+        return _buckets(fine)
+    with np.errstate(all="ignore"):  # steps may be infinities
+        edges = np.linspace(float(fine.low[0]), float(fine.high.max()), n + 1)[1:-1]
+    return _buckets(merge(fine, _starts(fine.low, edges)))
+
+
+def _starts(steps: Steps, edges: Floats) -> Ints:
+    """Where buckets with these edges start, without those that are empty."""
     starts = np.unique(np.concatenate([[0], np.searchsorted(steps, edges, "right")]))
-    starts = starts[starts < len(steps)]
-    ends = np.append(starts[1:], len(steps))
-    count = (ends - starts).astype(np.int64)
+    chosen: Ints = starts[starts < len(steps)]
+    return chosen
+
+
+def _buckets(whole: Blocks) -> Buckets:
     with np.errstate(all="ignore"):
-        total = np.add.reduceat(values, starts)
-        if np.isfinite(total).all():  # the usual case, and the cheaper one
-            lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-            mean, nans = total / count, np.zeros(len(starts), np.int64)
-        else:
-            lowest, highest = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
-            finite = np.isfinite(values)
-            finite_count = np.add.reduceat(finite.astype(np.int64), starts)
-            mean = np.add.reduceat(np.where(finite, values, 0.0), starts) / finite_count
-            nans = np.add.reduceat(np.isnan(values).astype(np.int64), starts)
-    return Buckets(steps[starts], steps[ends - 1], lowest, highest, mean, count, nans)
+        mean = whole.total / whole.finite
+    return Buckets(whole.low, whole.high, whole.min, whole.max, mean, whole.counts, whole.nans)

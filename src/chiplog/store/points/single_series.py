@@ -6,6 +6,7 @@ usual scanner reads the journal instead.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -18,10 +19,11 @@ import numpy as np
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number
 from chiplog.store import layout
-from chiplog.store.journal.lines import Scanner, is_whole, number
+from chiplog.store.journal.lines import Scanner, are_whole, number, open_plain
 from chiplog.store.layout import Segment
 from chiplog.store.points.columns import Column, as_steps, by_seq, join
 
+WHOLE = 256 << 20  # bytes to read at once; a segment has 64 MiB
 _STEP = b'{"log":"step"'
 
 
@@ -41,22 +43,30 @@ class SingleSeries:
         path = run / layout.JOURNAL / segment.filename
         offset = self._offsets.get(segment.number, 0)
         try:
-            with path.open("rb") as file:
+            with open_plain(path) as file:
                 file.seek(offset)
-                data = file.read()
+                size = os.fstat(file.fileno()).st_size - offset
+                data = file.read(size) if size <= WHOLE else b""
         except OSError:
+            return
+        if size > WHOLE:
+            self._add_rest(path, segment)
             return
         end = data.rfind(b"\n") + 1
         lines = [line for line in data[:end].split(b"\n") if line]
         try:
-            if not all(map(is_whole, lines)):
+            if not are_whole(lines):
                 raise ValueError("a line is damaged")
             self._add_lines(lines)
             self._offsets[segment.number] = offset + end
         except ValueError:  # msgspec's errors, too
-            scanner = Scanner(path, offset)
-            self._add_records(list(scanner.read()))
-            self._offsets[segment.number] = scanner.offset
+            self._add_rest(path, segment)
+
+    def _add_rest(self, path: Path, segment: Segment) -> None:
+        """Add what the usual scanner reads."""
+        scanner = Scanner(path, self._offsets.get(segment.number, 0))
+        self._add_records(list(scanner.read()))
+        self._offsets[segment.number] = scanner.offset
 
     def column(self, name: str) -> Column:
         assert name == self.name
@@ -64,14 +74,33 @@ class SingleSeries:
         return self._pieces[0]
 
     def _add_lines(self, lines: list[bytes]) -> None:
-        rows = _decoder(self.name).decode(b"[%b]" % b",".join([line for line in lines if line.startswith(_STEP)]))
+        steps = [line for line in lines if line.startswith(_STEP)]
+        rows = _decoder(self.name).decode(b"[%b]" % b",".join(steps))
         others = [records.decode(line) for line in lines if not line.startswith(_STEP)]
         if rows:
             self.end = max(self.end, *[row.time for row in rows])
-            self._note_first([(row.seq, _step(row.step)) for row in rows if not row.auto])
-            points = [(row.step, row.seq, row.metrics.value) for row in rows]
-            self._add([point for point in points if point[2] is not msgspec.UNSET])  # type: ignore[misc]
+            self._add_rows([row.step for row in rows], [row.seq for row in rows], [row.metrics.value for row in rows])
+            if any(row.auto for row in rows):
+                rows = [row for row in rows if not row.auto]
+            self._note_first([(row.seq, _step(row.step)) for row in rows[:1]])
+            first = min([row.seq for row in rows], default=-1)
+            if rows and rows[0].seq != first:
+                self._note_first([(row.seq, _step(row.step)) for row in rows if row.seq == first])
         self._add_records(others)
+
+    def _add_rows(
+        self, steps: list[Number | str], seqs: list[int], values: list[Number | str | msgspec.UnsetType]
+    ) -> None:
+        """Add the points of rows; some may not have the series."""
+        if {*map(type, values)} <= {float, int} and {*map(type, steps)} == {int}:
+            try:
+                column = Column(np.array(steps, np.int64), np.array(seqs, np.int64), np.array(values, np.float64), {})
+                self._pieces.append(column)
+                return
+            except OverflowError:  # a step beyond 64 bits, or an integer beyond all doubles
+                pass
+        points = zip(steps, seqs, values, strict=True)
+        self._add([point for point in points if point[2] is not msgspec.UNSET])  # type: ignore[misc]
 
     def _add_records(self, records_: Sequence[AnyRecord]) -> None:
         for record in records_:
@@ -119,7 +148,10 @@ class _DecodedRow(Protocol):
 def _decoder(name: str) -> msgspec.json.Decoder[list[_DecodedRow]]:
     """Decodes one value of each row, and skips the others."""
     metrics = msgspec.defstruct(
-        "Metrics", [("value", int | float | bool | str | msgspec.UnsetType, msgspec.UNSET)], rename={"value": name}
+        "Metrics",
+        [("value", int | float | bool | str | msgspec.UnsetType, msgspec.UNSET)],
+        rename={"value": name},
+        gc=False,
     )
     row = msgspec.defstruct(
         "Row",

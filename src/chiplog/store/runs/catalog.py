@@ -9,23 +9,33 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
 
+from chiplog.core.files import reading, writing
 from chiplog.core.paths import make_dir
 from chiplog.core.records import Number
 from chiplog.core.values.flatten import flatten
+from chiplog.core.values.text import words
 from chiplog.metrics.catalog import pick_loss
-from chiplog.store import layout
-from chiplog.store.runs import manifest, state
+from chiplog.store import layout, manifest
+from chiplog.store.runs import access, state
+from chiplog.store.runs.journal_files import JournalFiles
+from chiplog.store.runs.problems import problems
 from chiplog.store.runs.state import AttemptState, LastValues
 
 LONGEST = 300  # characters of a text in a list
 MOST = 300  # settings or values of a run in a list
-FORMAT = 2  # of the cache file
+FORMAT = 4  # of the cache file
+
+FINAL = ("finished", "failed", "interrupted", "killed", "ended")  # a lost run may go on elsewhere
+SETTLED = 60.0  # s since the last write, after which a run in such a state is not written any more
+
+UNREADABLE = "unreadable"  # the state of a run of another user
 
 Scalar = int | float | bool | str | None
 
@@ -34,7 +44,7 @@ class Entry(msgspec.Struct):
     """The summary of a run in a list. `key` is derived from its path, but is not a path."""
 
     key: str
-    place: str  # relative to the directory of runs
+    place: str  # relative to the directory of runs; of one in another directory, its path
     project: str
     id: str
     name: str
@@ -47,15 +57,21 @@ class Entry(msgspec.Struct):
     config: dict[str, Scalar]
     stamp: str  # of the files it was read from
     attempts: int = 1
+    reason: str = ""  # why it is unreadable
+    trouble: str = ""  # why it cannot be read
     version: int = 0  # the refresh at which it last changed
+    quiet: str = ""  # of a run that has ended for good: what changes with the next attempt
 
 
 class Catalog:
     """The runs under a directory; several threads may read it while one refreshes it."""
 
-    def __init__(self, root: Path, cache: Path | None = None) -> None:
+    def __init__(self, root: Path, cache: Path | None = None, others: Sequence[Path] = ()) -> None:
+        self.cache = cache
         self.root = root
-        self._file = cache / "runs" / f"{_digest(os.fsencode(root.absolute()))}.msgpack" if cache else None
+        self._others = tuple(path.absolute() for path in others)  # more directories of runs
+        every = b"\0".join(os.fsencode(path) for path in (root.absolute(), *self._others))
+        self._file = cache / "runs" / f"{_digest(every)}.msgpack" if cache else None
         self._entries: dict[str, Entry] = {}
         self._gone: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -68,7 +84,7 @@ class Catalog:
         if self._file is None:
             return
         try:
-            cache = msgspec.msgpack.decode(self._file.read_bytes(), type=_Cache)
+            cache = msgspec.msgpack.decode(reading.read_bytes(self._file.parent, self._file.name, 1 << 30), type=_Cache)
         except (OSError, ValueError, RecursionError):
             return
         if cache.format != FORMAT:
@@ -86,15 +102,18 @@ class Catalog:
             version = self.version + 1
             seen = set()
             changed = False
-            for path in layout.find_runs(self.root):
-                place = os.fsencode(path.relative_to(self.root))
-                key = _digest(place)
+            own = f"{self.root}{os.sep}"
+            for path, journal in chain.from_iterable(map(layout.candidates, (self.root, *self._others))):
+                place = path.removeprefix(own) if path != str(self.root) else "."
+                key = _digest(os.fsencode(place))
                 seen.add(key)
                 before = self._entries.get(key)
-                stamp = stamp_of(path)
-                if before is not None and before.stamp == stamp and before.state not in ("running", "unknown"):
+                quiet = quiet_stamp(path, journal) if journal is not None else ""
+                if before is not None and before.quiet and before.quiet == quiet:
                     continue
-                entry = summarize(path, key, os.fsdecode(place), stamp)
+                entry = self._read(Path(path), key, place, quiet, before)
+                if entry is before:
+                    continue
                 if before is None or _differ(before, entry):
                     entry.version = version
                     changed = True
@@ -108,12 +127,26 @@ class Catalog:
             self.version = version if changed or not self.version else self.version
             return changed
 
+    def _read(self, path: Path, key: str, place: str, quiet: str, before: Entry | None) -> Entry:
+        """The summary of a run: the one before, if its journals are as they were then."""
+        files = JournalFiles(path) if quiet else None
+        if files is not None and path != self.root and not (files.is_readable() or layout.readable(path)):
+            files = None
+        stamp = stamp_of(path, files) if files is not None else ""
+        entry = before
+        if entry is None or entry.stamp != stamp or entry.state in ("running", "unknown"):
+            entry = _entry(path, key, place, stamp, files)
+        settled = files is not None and entry.state in FINAL and time.time() - files.newest_beat() > SETTLED
+        if settled and entry.quiet != quiet:
+            entry.quiet, self._saved = quiet, -1
+        return entry
+
     def reload(self, key: str) -> Entry | None:
         """The current summary of a run."""
         entry, path = self.get(key), self.path(key)
         if entry is None or path is None:
             return None
-        now = summarize(path, key, entry.place, stamp_of(path))
+        now = _entry(path, key, entry.place, stamp_of(path))
         with self._lock:
             now.version = self.version + 1 if _differ(entry, now) else entry.version
             self.version = max(self.version, now.version)
@@ -128,7 +161,7 @@ class Catalog:
         try:
             make_dir(self._file.parent)
             cache = _Cache(FORMAT, [one for one in self.entries() if _sayable(one)])
-            manifest.write_whole(self._file, msgspec.msgpack.encode(cache))
+            writing.replace(self._file.parent, self._file.name, msgspec.msgpack.encode(cache))
         except (OSError, ValueError):
             pass
 
@@ -143,22 +176,50 @@ class Catalog:
         return self._entries.get(key)
 
     def path(self, key: str) -> Path | None:
-        """The directory of a listed run; never a path built from the request."""
+        """The directory of a listed run, if it can be read; never a path built from the request."""
         entry = self._entries.get(key)
-        return self.root / entry.place if entry is not None else None
+        return self.root / entry.place if entry is not None and not entry.reason else None
 
 
-def summarize(path: Path, key: str, place: str, stamp: str) -> Entry:
-    """A summary that does not need the whole journal."""
+def _entry(path: Path, key: str, place: str, stamp: str, files: JournalFiles | None = None) -> Entry:
+    """The summary of a run, or why it cannot be read: one run never takes the list of all with it."""
+    try:
+        if stamp:
+            return summarize(path, key, place, stamp, files)
+    except PermissionError:
+        pass
+    name, why = _cut(path.name), access.reason(path)
+    return Entry(
+        key, place, _cut(path.parent.name), name, name, [], UNREADABLE, 0, 0.0, None, {}, {}, stamp, 0, reason=why
+    )
+
+
+def summarize(path: Path, key: str, place: str, stamp: str, files: JournalFiles | None = None) -> Entry:
+    """A summary that does not need the whole journal. A run that cannot be read is `damaged`, and takes no other with
+    it: its maker may be anybody."""
+    try:
+        files = files or JournalFiles(path)
+        entry = _summarize(path, key, place, stamp, files)
+        trouble = problems(path, files.entries)
+    except Exception as error:
+        name = _cut(path.name)
+        entry = Entry(key, place, _cut(path.parent.name), name, name, [], "", 0, 0.0, None, {}, {}, stamp)
+        trouble = [words(error)]
+    if trouble:
+        entry.state, entry.trouble = "damaged", _cut("; ".join(trouble))
+    return entry
+
+
+def _summarize(path: Path, key: str, place: str, stamp: str, files: JournalFiles) -> Entry:
     about = manifest.load(path)
-    segments = layout.segments(path)
+    segments = files.segments
     attempts: list[AttemptState] = []
     values: dict[str, Number | None] = {}
     readable, highest = True, None
     try:
-        attempts = state.attempts(path, rank=segments[0].rank) if segments else []
-        values = dict(state.last_values(path, _enough))
-        highest = state.highest_step(path, segments[0].rank) if segments else None
+        attempts = state.attempts(path, rank=segments[0].rank, files=files) if segments else []
+        values = dict(state.last_values(path, _enough, files))
+        highest = state.highest_step(path, segments[0].rank, files) if segments else None
     except ImportError:  # its journal is compressed, and pyarrow is not installed
         readable = False
     now = time.time_ns()
@@ -173,7 +234,7 @@ def summarize(path: Path, key: str, place: str, stamp: str) -> Entry:
         name=_cut(about.name or about.id or path.name),
         tags=[_cut(tag) for tag in about.tags[:50]],
         state=state.judge(attempts) if readable else "unknown",
-        started=next((one.start.time for one in attempts if one.start), about.created),
+        started=next((one.start.time for one in attempts if one.start), max(0, min(about.created, 2**62))),
         seconds=sum(one.seconds(now) for one in attempts),
         step=step if isinstance(step, (int, float)) and abs(step) < 2**63 else None,
         values={_cut(name): scalar(value) for name, value in list(values.items())[:MOST]},
@@ -183,26 +244,27 @@ def summarize(path: Path, key: str, place: str, stamp: str) -> Entry:
     )
 
 
-def stamp_of(path: Path) -> str:
+def stamp_of(path: Path, files: JournalFiles | None = None) -> str:
     """A value that changes whenever a run is written: a digest of the sizes and times of its journals."""
-    files = []
+    stamps = (files or JournalFiles(path)).stamps()
     try:
-        files.append(str((path / layout.IDENTITY).stat().st_mtime_ns))
+        stamps.append(str((path / layout.IDENTITY).lstat().st_mtime_ns))
     except OSError:
         pass
+    return blake2b("\n".join(stamps).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+
+
+def quiet_stamp(path: str, journal: os.stat_result) -> str:
+    """A value that changes when another attempt of a run starts, or what describes it is replaced."""
     try:
-        with os.scandir(path / layout.JOURNAL) as entries:
-            for entry in entries:
-                if layout.parse_segment(entry.name):
-                    about = entry.stat()
-                    files.append(f"{entry.name} {about.st_size} {about.st_mtime_ns}")
+        described = os.lstat(f"{path}/{layout.IDENTITY}").st_mtime_ns
     except OSError:
-        pass
-    return blake2b("\n".join(sorted(files)).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+        described = 0
+    return f"{journal.st_ino} {journal.st_mtime_ns} {journal.st_ctime_ns} {described}"
 
 
 def scalar(value: object) -> Scalar:
-    """A value as it stands in a list: long texts are cut, and what JSON cannot hold is a text."""
+    """A value as a list shows it: long texts are cut, and what JSON cannot hold becomes a text."""
     if isinstance(value, str):
         return _cut(value)
     if isinstance(value, float):
@@ -230,7 +292,7 @@ def _differ(before: Entry, now: Entry) -> bool:
     return any(
         getattr(before, field) != getattr(now, field)
         for field in Entry.__struct_fields__
-        if field not in ("version", "stamp", "seconds" if now.state == "running" else "")
+        if field not in ("version", "stamp", "quiet", "seconds" if now.state == "running" else "")
     )
 
 

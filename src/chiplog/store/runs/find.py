@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -20,10 +21,10 @@ from pathlib import Path
 
 from chiplog.core.errors import RunNotFound
 from chiplog.core.suggestions import did_you_mean, some
-from chiplog.store import layout
+from chiplog.store import layout, manifest
+from chiplog.store.manifest import Manifest
 from chiplog.store.reader import Stored
-from chiplog.store.runs import manifest
-from chiplog.store.runs.manifest import Manifest
+from chiplog.store.runs import access
 
 LATEST = "latest"
 LISTED = 5  # runs in an error
@@ -51,9 +52,9 @@ def select(texts: Iterable[str | Path], root: Path) -> list[Path]:
     return paths
 
 
-def runs(root: Path, project: str | None = None) -> list[Stored]:
+def runs(root: Path, project: str | None = None, *, cache: Path | None = None) -> list[Stored]:
     """All runs under a directory, or those of a project or of projects that match a pattern; oldest first."""
-    return sorted((Stored(path) for path in paths(root, project)), key=lambda run: (run.created, run.id))
+    return sorted((Stored(path, cache=cache) for path in paths(root, project)), key=lambda run: (run.created, run.id))
 
 
 def paths(root: Path, project: str | None = None) -> list[Path]:
@@ -104,13 +105,31 @@ class _Candidate:
         return [text.removeprefix(f"{name}/") for name in dict.fromkeys(self.projects) if text.startswith(f"{name}/")]
 
 
+def _not_readable(path: Path) -> RunNotFound:
+    """Says whose permissions do not allow it, and what the owner can do."""
+    words = f"{access.Unreadable(path, access.reason(path))}, and its permissions are private"
+    return RunNotFound(
+        f"{words}; the owner can share it with `chmod -R g+rX` or `o+rX`, and new runs with permissions='group'"
+    )
+
+
 def _matching(text: str | Path, root: Path) -> list[_Candidate]:
     """The runs that a text means, never none; several if a name, a prefix or a pattern is shared."""
     path = Path(text)
-    if (path / layout.JOURNAL).is_dir() or (path / layout.IDENTITY).is_file():
-        return [_Candidate(path)]
-    candidates = [_Candidate(one) for one in layout.find_runs(root)]
+    try:
+        if (path / layout.JOURNAL).is_dir() or (path / layout.IDENTITY).is_file():
+            return [_Candidate(path)]
+    except PermissionError:  # which Python 3.14 hides
+        pass
+    if path.is_dir() and not os.access(path, os.X_OK):
+        raise _not_readable(path)
     wanted = str(text).strip("/")
+    candidates = []
+    for path, readable in layout.walk(root):
+        if readable:
+            candidates.append(_Candidate(path))
+        elif wanted in (path.name, f"{path.parent.name}/{path.name}"):
+            raise _not_readable(path)
     if wanted:
         for meaning in _MEANINGS:
             if matching := meaning(wanted, candidates):
@@ -154,7 +173,8 @@ def _by_pattern(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]
     if not is_pattern(text):
         return []
     if "/" not in text:
-        return [one for one in candidates if any(fnmatchcase(name, text) for name in one.names)]
+        named = [one for one in candidates if any(fnmatchcase(name, text) for name in one.names)]
+        return named or [one for one in candidates if any(fnmatchcase(name, text) for name in one.projects)]
     return [
         one
         for one in candidates
@@ -205,4 +225,4 @@ def _some(candidates: Sequence[_Candidate]) -> str:
 
 def _label(one: _Candidate) -> str:
     name = one.about.name
-    return f"{one.path.parent.name}/{one.id}" + (f" ({name})" if name and name != one.id else "")
+    return f"{one.project}/{one.id}" + (f" ({name})" if name and name != one.id else "")

@@ -7,29 +7,28 @@ from pathlib import Path
 
 import msgspec
 
+from chiplog.core.files import reading, writing
 from chiplog.core.records import Plain
 from chiplog.store import layout
-from chiplog.store.runs.manifest import write_whole
 
 
 def load(run: Path, rank: int) -> dict[str, Plain]:
     """The saved state; empty if the file is missing or damaged."""
     try:
-        saved = msgspec.json.decode(_path(run, rank).read_bytes())
-    except (OSError, msgspec.DecodeError):
+        saved = msgspec.json.decode(reading.read_bytes(run, _name(rank)))
+    except (OSError, ValueError, RecursionError):
         return {}
     return saved if isinstance(saved, dict) else {}
 
 
 def save(run: Path, rank: int, state: Mapping[str, Plain]) -> None:
     """Save the state; a failure only costs the next attempt a warm-up."""
-    path = _path(run, rank)
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_whole(path, msgspec.json.encode(state))
+        writing.make_folder(run, layout.BASELINES)
+        writing.replace(run, _name(rank), msgspec.json.encode(state))
     except OSError:
         return
 
 
-def _path(run: Path, rank: int) -> Path:
-    return run / layout.BASELINES / f"r{rank:05d}.json"
+def _name(rank: int) -> str:
+    return f"{layout.BASELINES}/r{rank:05d}.json"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from chiplog.store.reader import Stored
+from chiplog.store.runs.access import Unreadable
 from chiplog.store.runs.state import describe
 
 SHOWN = 20  # runs; the newest
@@ -11,12 +14,17 @@ SHOWN = 20  # runs; the newest
 class RunList(list[Stored]):
     """Stored runs, oldest first: an ordinary list, with one run per line in a notebook or at a prompt."""
 
+    def __init__(self, runs: Iterable[Stored] = (), unreadable: Iterable[Unreadable] = ()) -> None:
+        super().__init__(runs)
+        self.unreadable = list(unreadable)  # runs of other users
+
     def __repr__(self) -> str:
         count = f"{len(self):,} run{'s' * (len(self) != 1)}"
-        if not self:
+        if not self and not self.unreadable:
             return f"<{count}>"
         left_out = [f"  … {len(self) - SHOWN:,} older"] if len(self) > SHOWN else []
         lines = [
             f"  {len(self) + at:>3}  {describe(run.path)}" for at, run in enumerate(self[-SHOWN:], -len(self[-SHOWN:]))
         ]
-        return "\n".join([f"<{count}", *left_out, *lines]) + ">"
+        private = [f"       {one}" for one in self.unreadable[-SHOWN:]]
+        return "\n".join([f"<{count}", *left_out, *lines, *private]) + ">"

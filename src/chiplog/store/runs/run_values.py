@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from chiplog.core.errors import BadQuery
 from chiplog.core.suggestions import did_you_mean, some
 from chiplog.core.values.flatten import flatten
+from chiplog.core.values.text import words
 from chiplog.metrics.catalog import pick_loss
+from chiplog.store import manifest
 from chiplog.store.reader import Stored
-from chiplog.store.runs import manifest
 from chiplog.store.runs.catalog import MOST, Entry, scalar, stamp_of, summarize
-from chiplog.store.runs.where import FIELDS, Value, Where
+from chiplog.store.runs.query import FIELDS, Query, Value
 
 CONFIG, METRIC = "config.", "metric."  # before a key that is both
 
@@ -26,19 +27,24 @@ class RunValues:
         self.path, self.entry = path, entry
 
     @cached_property
-    def config(self) -> dict[str, Value]:
+    def config(self) -> Mapping[str, Value]:
         """The settings, flat: `model.dim`."""
         if len(self.entry.config) < MOST:
-            return dict(self.entry.config)
+            return self.entry.config
         whole = manifest.load(self.path).config
         return {name: scalar(value) for name, value in flatten(whole, ".", deepest=20)}
 
     @cached_property
     def metrics(self) -> dict[str, Value]:
         """The last value of every metric, and what the run added to its summary."""
+        if self.entry.reason:
+            return {}
         try:
             return {name: scalar(value) for name, value in Stored(self.path).summary.items()}
         except ImportError:  # its journal is compressed, and pyarrow is not installed
+            return dict(self.entry.values)
+        except Exception as error:  # one run never takes the list of all with it
+            self.entry.state, self.entry.trouble = "damaged", words(error)
             return dict(self.entry.values)
 
     def metric(self, name: str) -> Value:
@@ -47,18 +53,18 @@ class RunValues:
 
     def field(self, name: str) -> Value:
         entry = self.entry
-        return {
-            "project": entry.project,
-            "name": entry.name,
-            "id": entry.id,
-            "state": entry.state,
-            "tag": entry.tags,
-            "step": entry.step,
-            "loss": pick_loss(entry.values),
-            "started": entry.started / 1e9,
-            "ran": entry.seconds,
-            "age": time.time() - entry.started / 1e9,
-        }[name]
+        if name == "tag":
+            return entry.tags
+        if name == "loss":
+            return pick_loss(entry.values)
+        if name == "started":
+            return entry.started / 1e9
+        if name == "ran":
+            return entry.seconds
+        if name == "age":
+            return time.time() - entry.started / 1e9
+        value: Value = getattr(entry, name)
+        return value
 
 
 class Keys:
@@ -83,13 +89,17 @@ class Keys:
 
     def _resolve(self, key: str) -> Callable[[RunValues], Value]:
         runs = self._runs
+        if key == "tags" and not any(key in run.config for run in runs):
+            return lambda run: run.field("tag")
         if key.startswith(CONFIG):
             return _setting(key.removeprefix(CONFIG))
         if key.startswith(METRIC):
             return _metric(key.removeprefix(METRIC))
         is_setting = any(key in run.config for run in runs)
         is_metric = any(key in run.entry.values for run in runs)
-        if key in FIELDS and not (key == "loss" and (is_setting or is_metric)):
+        if key == "loss" and is_metric and not is_setting:  # some runs have it, others call theirs `train/loss`
+            return lambda run: run.entry.values["loss"] if "loss" in run.entry.values else run.field("loss")
+        if key in FIELDS and not (key == "loss" and is_setting):
             return lambda run: run.field(key)
         if is_setting:
             return _setting(key)
@@ -110,7 +120,7 @@ class Keys:
         names = [name for name in (*settings, *metrics) if _ends_in(name, key)]
         if names:
             raise BadQuery(f"{key!r} may be {' or '.join(map(repr, names[:5]))}; write one of them in full")
-        names = [*FIELDS, *settings, *metrics]
+        names = list(dict.fromkeys((*FIELDS, *settings, *metrics)))
         hint = did_you_mean(key, names)
         raise BadQuery(f"no run has a setting or metric {key!r}; {hint}there are: {some(names, 30)}")
 
@@ -122,7 +132,7 @@ def load(paths: Iterable[Path]) -> list[RunValues]:
 
 def matching(runs: Sequence[RunValues], where: str) -> list[RunValues]:
     """The runs that a query describes, in their order."""
-    query, keys = Where(where), Keys(runs)
+    query, keys = Query(where), Keys(runs)
     keys.check(query.keys)
     return [run for run in runs if query(lambda key, run=run: keys.value(run, key))]  # type: ignore[misc]
 

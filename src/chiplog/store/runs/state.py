@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number
 from chiplog.core.values.flatten import flatten
-from chiplog.store import layout
+from chiplog.store import layout, manifest
 from chiplog.store.contents.segment import SegmentContents
 from chiplog.store.journal import lines
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
 from chiplog.store.parts.errors import BrokenPart
 from chiplog.store.runs import liveness
+from chiplog.store.runs.journal_files import JournalFiles
 
 LOST = 60.0  # s without a heartbeat
 NEAR = 4 << 10  # bytes from the end that usually hold the finish record, and the last step with its loss
 END = 64 << 10  # bytes read from the end
 ENDS = 8  # attempts whose ends are searched for the highest step
+_WORD = re.compile(r"\w[\w -]{0,19}")  # what can stand in a list of runs as a state
 
 
 LastValues: TypeAlias = Mapping[str, Number | None]  # by name, and their `step`
 
 
 class AttemptState(NamedTuple):
-    """One start of one rank of a run."""
+    """One start of one rank of a run, with the processes that joined it."""
 
     rank: int
     attempt: int
@@ -37,6 +40,12 @@ class AttemptState(NamedTuple):
     last: AnyRecord | None
     beat: float  # seconds since the epoch
     state: str
+    workers: tuple[AttemptState, ...] = ()  # processes that joined it with `attach`; each has a journal of its own
+
+    @property
+    def attached(self) -> bool:
+        """Whether this is the journal of a worker, which joined a run that another process has started."""
+        return self.start is not None and self.start.attached
 
     @property
     def launch(self) -> str:
@@ -51,13 +60,35 @@ class AttemptState(NamedTuple):
         return 0.0 if self.start is None else max(0, self.end(now) - self.start.time) / 1e9
 
 
-def attempts(run: Path, *, rank: int | None = None) -> list[AttemptState]:
+def attempts(run: Path, *, rank: int | None = None, files: JournalFiles | None = None) -> list[AttemptState]:
     """All attempts of a run, oldest first; of one rank, or of all."""
-    streams: dict[tuple[int, int], list[Segment]] = {}
-    for segment in layout.segments(run):
-        if rank in (None, segment.rank):
-            streams.setdefault((segment.rank, segment.attempt), []).append(segment)
-    states = [_attempt(run, segments) for segments in streams.values()]
+    return with_workers(journals(run, rank=rank, files=files))
+
+
+def with_workers(journals: Sequence[AttemptState]) -> list[AttemptState]:
+    """The attempts among these; a worker is part of the newest attempt of its launch, if possible of its rank.
+
+    A process that ended before its first record has left an empty file. It does not count if there are others.
+    """
+    workers: dict[tuple[int, int], list[AttemptState]] = {}
+    own = [one for one in journals if not one.attached]
+    own = [one for one in own if one.start or one.last] or own
+    for one in journals:
+        if one.attached:
+            same = [other for other in own if other.launch == one.launch]
+            joined = ([other for other in same if other.rank == one.rank] or same or [one])[-1]
+            if joined is one:  # the attempt it joined is not there
+                own.append(one)
+            else:
+                workers.setdefault((joined.rank, joined.attempt), []).append(one)
+    own.sort(key=lambda one: (one.attempt, one.rank))
+    return [one._replace(workers=tuple(workers.get((one.rank, one.attempt), ()))) for one in own]
+
+
+def journals(run: Path, *, rank: int | None = None, files: JournalFiles | None = None) -> list[AttemptState]:
+    """The journals of a run, oldest first, those of workers included; of one rank, or of all."""
+    files = files or JournalFiles(run)
+    states = [_attempt(files, segments) for segments in files.streams(rank).values()]
     return sorted(
         states, key=lambda one: (one.attempt, one.rank)
     )  # the order they started in, whatever the clocks show
@@ -65,21 +96,20 @@ def attempts(run: Path, *, rank: int | None = None) -> list[AttemptState]:
 
 def state_of(run: Path) -> str:
     """running, finished, failed, interrupted, killed or lost; empty if nothing was written."""
-    ranks = {segment.rank for segment in layout.segments(run)}
-    if not ranks:
-        return "empty"
-    return judge(attempts(run, rank=min(ranks)))
+    files = JournalFiles(run)
+    return judge(attempts(run, rank=files.segments[0].rank, files=files)) if files.segments else "empty"
 
 
 def judge(main: list[AttemptState]) -> str:
-    """The state of a run, from the attempts of its main rank; attached workers do not count."""
-    own = [one for one in main if one.start is None or not one.start.attached] or main
+    """The state of a run, from the attempts of its main rank; workers do not count."""
+    own = [one for one in main if not one.attached] or main
     return "running" if any(one.state == "running" for one in own) else own[-1].state if own else "empty"
 
 
 def live_streams(attempts: Iterable[AttemptState]) -> set[str]:
     """The streams that a process is still writing."""
-    return {stream_key(Segment(one.rank, one.attempt, 0)) for one in attempts if one.state == "running"}
+    every = (each for one in attempts for each in (one, *one.workers))
+    return {stream_key(Segment(one.rank, one.attempt, 0)) for one in every if one.state == "running"}
 
 
 def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[AttemptState, AttemptState]]:
@@ -94,28 +124,66 @@ def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[Attemp
     return list(pairs.values())
 
 
-def last_values(run: Path, enough: Callable[[LastValues], object] = bool) -> LastValues:
-    """The newest values, and their step, of the first rank that has rows; reads back until `enough` is satisfied."""
-    newest = {segment.rank: segment for segment in layout.segments(run)}  # keeps the last one of each rank
+def last_values(
+    run: Path, enough: Callable[[LastValues], object] = bool, files: JournalFiles | None = None
+) -> LastValues:
+    """The newest values, and their step, of the first rank that has rows; reads back until `enough` is satisfied.
+
+    Those of the workers that joined its newest attempt are among them, unless the attempt itself has newer ones.
+    """
+    files = files or JournalFiles(run)
+    streams: dict[int, list[list[Segment]]] = {}  # by rank, the attempts in their order
+    for (rank, _), segments in files.streams().items():
+        streams.setdefault(rank, []).append(segments)
     values: dict[str, Number | None] = {}
-    for rank in sorted(newest)[:ENDS]:
-        values = {**_last_values(SegmentContents(run, newest[rank]), enough), **values}
+    for rank in sorted(streams)[:ENDS]:
+        of_rank: dict[str, Number | None] = {}
+        for segments in _newest_attempt(files, streams[rank]):
+            of_rank.update(_last_values_of(files, segments, enough))
+        values = {**of_rank, **values}
         if "step" in values:
             break
     return values
 
 
-def _last_values(segment: SegmentContents, enough: Callable[[LastValues], object]) -> dict[str, Number | None]:
+def _newest_attempt(files: JournalFiles, streams: Sequence[list[Segment]]) -> list[list[Segment]]:
+    """The segments of the newest attempt of a rank and of its workers, in the order they were written."""
+    if len(streams) == 1:
+        return [streams[0]]
+    written: list[tuple[int, list[Segment]]] = []
+    for segments in reversed(streams):
+        about = _attempt(files, segments)
+        written.append((about.last.time if about.last is not None else 0, segments))
+        if not about.attached:
+            break
+    return [segments for _, segments in sorted(written)]
+
+
+def _last_values_of(
+    files: JournalFiles, segments: Sequence[Segment], enough: Callable[[LastValues], object]
+) -> dict[str, Number | None]:
     values: dict[str, Number | None] = {}
-    if segment.pruned:
-        if segment.part is not None:
-            values.update((name, value) for name, _, value in segment.part.last())
-            values["step"] = segment.part.about.last_step
-            for event in segment.part.rows("event"):
+    for segment in reversed(segments[-2:]):  # the newest may have just begun
+        values = {**_last_values(files, segment, enough), **values}
+        if "step" in values:
+            break
+    return values
+
+
+def _last_values(
+    files: JournalFiles, segment: Segment, enough: Callable[[LastValues], object]
+) -> dict[str, Number | None]:
+    values: dict[str, Number | None] = {}
+    if files.is_pruned(segment):
+        part = files.contents(segment).part
+        if part is not None:
+            values.update((name, value) for name, _, value in part.last())
+            values["step"] = part.about.last_step
+            for event in part.rows("event"):
                 if isinstance(event, records.Event) and event.name == "summary":
                     values.update(_set_by_hand(event))
         return values
-    for ending in lines.endings(segment.path, NEAR, END, 16 * END):  # long printed output may follow the last values
+    for ending in files.endings(segment, NEAR, END, 16 * END):  # long printed output may follow the last values
         for record in ending:
             values.update(records.points(record))
             if isinstance(record, (records.Step, records.Eval)):
@@ -134,8 +202,10 @@ def _set_by_hand(summary: records.Event) -> dict[str, Number | None]:
 
 
 def describe(run: Path) -> str:
-    """A run in a few words: `tiny-lm/261116-101500-ab12cd: finished, step 999`."""
+    """A run in a few words: `tiny-lm/261116-101500-ab12cd 'baseline': finished, step 999`."""
     which = f"{run.parent.name}/{run.name}"
+    name = manifest.load(run).name
+    which += f" {name!r}" if name not in ("", run.name) else ""
     try:
         segments = layout.segments(run)
         step = highest_step(run, segments[0].rank) if segments else None
@@ -144,23 +214,28 @@ def describe(run: Path) -> str:
         return which
 
 
-def highest_step(run: Path, rank: int) -> int | None:
+def highest_step(run: Path, rank: int, files: JournalFiles | None = None) -> int | None:
     """The highest step that a rank has logged, from the ends of its newest attempts; None if it has none.
 
     Reads at most a few MiB, however long the journal is. The saved state covers what is further back.
     """
-    newest: dict[int, Segment] = {}
-    for segment in layout.segments(run):
-        if segment.rank == rank:
-            newest[segment.attempt] = segment
-    return _highest([_highest_step(SegmentContents(run, newest[attempt])) for attempt in sorted(newest)[-ENDS:]])
+    files = files or JournalFiles(run)
+    newest = sorted(files.streams(rank).items())[-ENDS:]
+    return _highest([_highest_of(files, segments) for _, segments in newest])
 
 
-def _highest_step(segment: SegmentContents) -> int | None:
+def _highest_of(files: JournalFiles, segments: Sequence[Segment]) -> int | None:
+    """The highest step near the end of an attempt, whose newest segment may have just begun."""
+    steps = (_highest_step(files, segment) for segment in reversed(segments[-2:]))
+    return next((step for step in steps if step is not None), None)
+
+
+def _highest_step(files: JournalFiles, segment: Segment) -> int | None:
     """The highest step near the end of a segment; of a pruned one, the last."""
-    if segment.pruned:
-        return None if segment.part is None else _highest([segment.part.about.last_step])
-    for ending in lines.endings(segment.path, END, 16 * END, 264 * END):  # the last is longer than the longest line
+    if files.is_pruned(segment):
+        part = files.contents(segment).part
+        return None if part is None else _highest([part.about.last_step])
+    for ending in files.endings(segment, END, 16 * END, 264 * END):  # the last is longer than the longest line
         highest = _highest([record.step for record in ending if isinstance(record, (records.Step, records.Eval))])
         if highest is not None:
             return highest
@@ -172,43 +247,33 @@ def _highest(steps: Iterable[int | float | None]) -> int | None:
     return max((int(step) for step in steps if step is not None and step - step == 0), default=None)
 
 
-def _attempt(run: Path, segments: list[Segment]) -> AttemptState:
+def _attempt(files: JournalFiles, segments: Sequence[Segment]) -> AttemptState:
     first, newest = segments[0], segments[-1]
-    start = _first_record(lines.located(run / layout.JOURNAL / first.filename))
-    contents = SegmentContents(run, newest)
-    last, finish = _pruned_ending(contents) if contents.pruned else _ending(contents.path)
-    try:
-        beat = lines.located(contents.path).stat().st_mtime
-    except OSError:
-        beat = 0.0
-    return AttemptState(first.rank, first.attempt, start, finish, last, beat, _judge(start, finish, beat))
+    start = files.first(first)
+    last, finish = _ending(files, newest)
+    if last is None and newest != first:  # it has just begun
+        last, finish = _ending(files, segments[-2])
+    begun = start if isinstance(start, records.Attempt) else None
+    beat = files.beat(newest)
+    return AttemptState(first.rank, first.attempt, begun, finish, last, beat, _judge(begun, finish, beat))
 
 
 def _judge(start: records.Attempt | None, finish: records.Finish | None, beat: float) -> str:
     if finish is not None:
-        return finish.state
-    here = start is not None and start.host == liveness.hostname() and start.boot in ("", liveness.boot_id())
-    if here and start is not None:
-        return "running" if liveness.alive(start.pid, start.born) else "killed"
+        return finish.state if _WORD.fullmatch(finish.state) else "unknown"
+    alive = liveness.is_alive(start) if start is not None else None
+    if alive is not None and start is not None:
+        # a pool ends its workers with a signal: that is how they end
+        return "running" if alive else "ended" if start.attached else "killed"
     return "running" if time.time() - beat < LOST else "lost"
 
 
-def _first_record(path: Path) -> records.Attempt | None:
-    """The first record of a segment; reads one line unless it is damaged."""
-    record = None
-    try:
-        with path.open("rb") as file:
-            record = lines.unseal(file.readline(END).removesuffix(b"\n"))
-    except OSError:
-        pass
-    record = record or next(lines.Scanner(path).read(), None)
-    return record if isinstance(record, records.Attempt) else None
-
-
-def _ending(path: Path) -> tuple[AnyRecord | None, records.Finish | None]:
+def _ending(files: JournalFiles, segment: Segment) -> tuple[AnyRecord | None, records.Finish | None]:
     """The last record of a segment, and the finish record if there is one near the end."""
+    if files.is_pruned(segment):
+        return _pruned_ending(files.contents(segment))
     last, finish = None, None
-    for number, ending in enumerate(lines.endings(path, NEAR, END, 16 * END)):
+    for number, ending in enumerate(files.endings(segment, NEAR, END, 16 * END)):
         for record in ending:
             if last is None or record.seq >= last.seq:
                 last = record

@@ -1,6 +1,6 @@
 """Stored spans in columns: names and timelines as codes, numbers in arrays.
 
-A million of them are read in a second; a `Span` object is created only when one is accessed.
+A million of them are read in a second; a `StoredSpan` object is created only when one is accessed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from chiplog.core import records
 from chiplog.core.records import Number, Plain
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 
 Array = npt.NDArray[Any]  # of any dtype: each column has its own
 Ints = npt.NDArray[np.int64]
@@ -97,9 +97,14 @@ class SpanColumns:
 
     def tags_of(self, row: int) -> Tags:
         tags = self.tags.get(row, {})
-        return msgspec.json.decode(tags, type=Tags) if isinstance(tags, str) else tags
+        if not isinstance(tags, str):
+            return tags
+        try:
+            return msgspec.json.decode(tags, type=Tags)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return {}  # a part that is whole, but not of ours
 
-    def objects(self, rows: Ints) -> Iterator[Span]:
+    def objects(self, rows: Ints) -> Iterator[StoredSpan]:
         """An object for each of these rows."""
         names, lanes, streams = list(self.names), list(self.lanes), list(self.streams)
         order = ("id", "parent", "name", "lane", "start", "duration", "failed", "stream")
@@ -110,7 +115,7 @@ class SpanColumns:
             tags = self.tags_of(row) if row in self.tags else {}
             label, kind = lanes[lane]
             rank, attempt = streams[stream]
-            yield Span(
+            yield StoredSpan(
                 number, parent, names[name], label, start, duration, step, tags, failed, rank, kind,
                 self.errors.get(row, ""), attempt,
             )  # fmt: skip

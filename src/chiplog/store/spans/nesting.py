@@ -38,7 +38,7 @@ class Nesting:
 
     @cached_property
     def is_inside(self) -> Bools:
-        """Whether a span lies in another one on the same timeline."""
+        """Whether a span is inside another one on the same timeline."""
         columns = self._columns
         inside = self.outer >= 0
         if len(self._rows):

@@ -9,7 +9,7 @@ import msgspec
 from chiplog.core import records
 
 
-class Span(msgspec.Struct, frozen=True):
+class StoredSpan(msgspec.Struct, frozen=True):
     """A finished interval of work; `start` is wall-clock nanoseconds, `thread` is its timeline."""
 
     id: int
@@ -48,7 +48,7 @@ class Span(msgspec.Struct, frozen=True):
         return self.rank, self.attempt, self.thread
 
 
-def expand(batch: records.SpansRecord, rank: int, attempt: int) -> Iterator[Span]:
+def expand(batch: records.SpansRecord, rank: int, attempt: int) -> Iterator[StoredSpan]:
     """The spans of a record, one object each; none if the record is inconsistent."""
     if not _is_whole(batch):
         return
@@ -57,7 +57,7 @@ def expand(batch: records.SpansRecord, rank: int, attempt: int) -> Iterator[Span
         batch.name, batch.thread, batch.id, batch.parent, batch.start, batch.duration, batch.step, strict=True
     ):
         lane = batch.threads[thread]
-        yield Span(
+        yield StoredSpan(
             ident,
             parent,
             batch.names[name],

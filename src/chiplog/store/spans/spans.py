@@ -22,7 +22,7 @@ from chiplog.metrics.timing import Aggregate
 from chiplog.store.spans import span_times
 from chiplog.store.spans.columns import Array, Bools, Ints, SpanColumns, as_float
 from chiplog.store.spans.nesting import Nesting
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from chiplog.store.spans.span_times import first_seen
 from chiplog.store.spans.table import aggregate
 
@@ -33,7 +33,7 @@ Which = str | int  # "all", "first", "last", or a number from 0 on
 HOST = ("", "task")
 
 
-class Spans(Sequence[Span]):
+class Spans(Sequence[StoredSpan]):
     """Spans in the order of their starts. Every query returns a smaller set, which keeps the whole it came from.
 
     They are rows of columns; an object is created only when a span is accessed.
@@ -45,10 +45,10 @@ class Spans(Sequence[Span]):
         self._whole = whole
 
     @overload
-    def __getitem__(self, at: int) -> Span: ...
+    def __getitem__(self, at: int) -> StoredSpan: ...
     @overload
     def __getitem__(self, at: slice) -> Spans: ...
-    def __getitem__(self, at: int | slice) -> Span | Spans:
+    def __getitem__(self, at: int | slice) -> StoredSpan | Spans:
         if isinstance(at, slice):
             return self._of(self._rows[at])
         return next(self._columns.objects(self._rows[[at]]))
@@ -56,7 +56,7 @@ class Spans(Sequence[Span]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[Span]:
+    def __iter__(self) -> Iterator[StoredSpan]:
         return iter(self._objects)
 
     def __eq__(self, other: object) -> bool:
@@ -69,7 +69,7 @@ class Spans(Sequence[Span]):
 
     # -- which -----------------------------------------------------------------------------------------------------
 
-    def where(self, test: Callable[[Span], object]) -> Spans:
+    def where(self, test: Callable[[StoredSpan], object]) -> Spans:
         """Those for which a function returns true."""
         return self._of(self._rows[np.array([bool(test(span)) for span in self], bool)])
 
@@ -310,7 +310,7 @@ class Spans(Sequence[Span]):
         return Nesting(self._columns, self._rows)
 
     @cached_property
-    def _objects(self) -> list[Span]:
+    def _objects(self) -> list[StoredSpan]:
         return list(self._columns.objects(self._rows))
 
     def _column(self, name: str) -> Array:

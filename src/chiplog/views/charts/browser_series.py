@@ -24,7 +24,7 @@ from chiplog.views.x_axis import positions
 POINTS = 1500  # buckets by default
 MOST_POINTS = 20_000
 MOST_MARKS = 600
-MEMORY = 512 << 20  # bytes of cached series
+MEMORY = 128 << 20  # bytes of cached series: those on the screen, for zooming; others are read again in milliseconds
 
 
 def use_plain_memory() -> None:
@@ -52,11 +52,14 @@ class DrawnLine(NamedTuple):
     until: float  # microseconds: when the last point was logged; 0 if not requested
 
 
+_Key = tuple[str, str, str, int]  # path, name, axis and rank
+
+
 class SeriesCache:
     """A cache of recent series, ready to be drawn; safe to use from several threads."""
 
     def __init__(self, memory: int = MEMORY) -> None:
-        self._lines: OrderedDict[tuple[str, str, str, int], tuple[str, DrawnLine]] = OrderedDict()
+        self._lines: OrderedDict[_Key, tuple[str, DrawnLine]] = OrderedDict()
         self._memory, self._size = memory, 0
         self._lock = threading.Lock()
 
@@ -70,20 +73,21 @@ class SeriesCache:
             if cached is not None and cached[0] == stamp:
                 self._lines.move_to_end(key)
                 return cached[1]
-        if axis.kind == "step" and rank < 0 and not live:
-            steps, values = stored.places(name)
-            line = _finite(steps.astype(np.float64), values, 0.0)
+        if axis.kind == "step" and rank < 0:
+            steps, values, last = stored.drawn(name) if live else (*stored.places(name), 0)
+            line = _finite(steps.astype(np.float64), values, float(last // 1000))
         else:
             line = over(
                 stored, stored.series(name, rank=None if rank < 0 else rank, missing_ok=True), axis.kind, live=live
             )
         with self._lock:
             if key in self._lines:
-                self._size -= _bytes(self._lines.pop(key)[1])
+                self._size -= _bytes(key, self._lines.pop(key)[1])
             self._lines[key] = stamp, line
-            self._size += _bytes(line)
+            self._size += _bytes(key, line)
             while self._size > self._memory and len(self._lines) > 1:
-                self._size -= _bytes(self._lines.popitem(last=False)[1][1])
+                oldest, (_, dropped) = self._lines.popitem(last=False)
+                self._size -= _bytes(oldest, dropped)
         return line
 
 
@@ -175,5 +179,6 @@ def _marks(x: Floats, y: Floats, low: float, high: float, n: int) -> list[tuple[
     return sorted(marks)[:MOST_MARKS]
 
 
-def _bytes(line: DrawnLine) -> int:
-    return line.x.nbytes + line.y.nbytes
+def _bytes(key: _Key, line: DrawnLine) -> int:
+    """About the memory of a line in the cache: also of an empty one, because any name may be asked for."""
+    return 1000 + sum(len(text) for text in key[:3]) + line.x.nbytes + line.y.nbytes

@@ -66,6 +66,7 @@ def main_series(stored: Stored, family: Family) -> Series:
     )
 
 
+@np.errstate(all="ignore")  # as in `bucket`
 def curve(series: Series, points: int = POINTS, stats: dict[str, Series] | None = None, name: str = "") -> Curve:
     buckets = series.buckets(points)
     stats = {stat: one for stat, one in (stats or {}).items() if len(one)}

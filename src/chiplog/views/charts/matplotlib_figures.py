@@ -21,6 +21,7 @@ from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from chiplog.core import display
+from chiplog.core.files.writing import make_place, replacing
 from chiplog.core.messages import clean
 from chiplog.metrics.catalog import unit
 from chiplog.store.points.columns import Floats
@@ -33,6 +34,7 @@ ALARM, INK, FAINT = "#B00020", "#222222", "#999999"
 MANY = (*COLOURS, INK, "#888888")  # for more than six curves, such as the GPUs of a machine
 HEAT = "cividis"  # even in lightness, and safe for colour blindness
 DPI = 110
+FEWEST = 20  # values whose distribution is worth drawing
 GRID = "#e6e6e6"
 BOLD, NARROW, UNIT = 0.08, 0.064, 0.16  # inches: a letter of a title, of a small label, and the line of a unit
 Extent: TypeAlias = tuple[float, float, float, float]
@@ -61,15 +63,16 @@ def styled() -> Any:
 
 def save(figure: Figure, stem: File, formats: Sequence[str]) -> list[File]:
     """Write a figure once per format; the same figure gives the same bytes."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    make_place(stem.parent)
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in formats]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # a missing glyph already shows as a box
         for path in paths:
-            if path.suffix == ".png":
-                _save_png(figure, path)
-            else:
-                figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+            with replacing(path) as temporary:
+                if path.suffix == ".png":
+                    _save_png(figure, temporary)
+                else:
+                    figure.savefig(temporary, metadata={"Date": None} if path.suffix == ".svg" else None)
     return paths
 
 
@@ -342,10 +345,10 @@ def _marks(axes: Axes, drawn: Curve) -> None:
 
 
 def _distribution(axes: Axes, drawn: Curve) -> None:
-    """Draw the distribution of the values beside the axes, on the same scale."""
+    """Draw the distribution of the values beside the axes, on the same scale; not of a few, nor of one constant."""
     values = drawn.mean[np.isfinite(drawn.mean) & (drawn.mean >= drawn.bottom) & (drawn.mean <= drawn.top)]
     bins = np.geomspace(drawn.bottom, drawn.top, 31) if drawn.log else np.linspace(drawn.bottom, drawn.top, 31)
-    if len(values) < 2 or not (np.diff(bins) > 0).all():
+    if len(values) < FEWEST or np.ptp(values) == 0 or not (np.diff(bins) > 0).all():
         return
     counts, _ = np.histogram(values, bins)
     ends, widths = np.repeat(bins, 2)[1:-1], 1.015 + 0.13 * np.repeat(counts, 2) / counts.max()

@@ -250,6 +250,8 @@ def _heat(name: str, logged: Sequence[MatrixFrame]) -> Figure:
     matrices = [dense(frame) for frame in chosen]
     finite = np.concatenate([matrix[np.isfinite(matrix)] for matrix in matrices])
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    if low == high:  # matplotlib would give one value two colours
+        low, high = low - (abs(low) * 0.1 or 0.5), high + (abs(high) * 0.1 or 0.5)
     rows = len(matrices[0])
     width, height = 2.3 * len(chosen) + 1.4, max(2.2, min(6.0, 1.2 + 0.16 * rows))
     figure, axes = matplotlib_figures.new(width, height, 1, len(chosen), sharey=True)

@@ -26,6 +26,7 @@ Band: TypeAlias = tuple[ArrayLike, ArrayLike, ArrayLike]  # x, low, high
 
 SMALLEST = (24, 3)  # columns and rows; a smaller plot is drawn at this size
 BARS = (5, 40)  # of a histogram, minimum and maximum
+SAMPLE = 10_000  # values whose median is that of a series, for a sparkline
 
 
 def line_plot(
@@ -35,6 +36,7 @@ def line_plot(
     height: int,
     log: bool = False,
     title: str = "",
+    title_width: int | None = None,
     x_label: str = "step",
     colour: bool = False,
     ascii: bool = False,
@@ -48,6 +50,7 @@ def line_plot(
     Without colour the first curve is dotted (`marker`: braille, fhd or hd) and each other curve has its own character;
     `glyphs` overrides them, one per curve, an empty one for dots. `smooth` (0 up to 1, the weight of the past) draws a
     smoothed line over the faint values of every curve of at least 20 points. `band` is shaded below all curves.
+    A title is cut at `title_width`, by default the width of the plot.
 
         print(line_plot([("train/loss", steps, values)], width=80, height=12))
     """
@@ -59,7 +62,7 @@ def line_plot(
     width, height = max(width, SMALLEST[0]), max(height, SMALLEST[1])
     traces = [_trace(*curve, pen) for curve in curves]
     x_label = _words(x_label, pen)
-    head = [cut(_words(title, pen), width, pen.cut)] if title else []
+    head = [cut(_words(title, pen), title_width or width, pen.cut)] if title else []
     remarks = []
     if log and not any((trace.y > 0).any() for trace in traces):
         log = False
@@ -143,7 +146,7 @@ def sparkline(values: ArrayLike, width: int, *, ascii: bool = False) -> str:
     finite = series[np.isfinite(series)]
     if not len(finite):
         return bad * min(width, len(series))
-    low, high, middle = finite.min(), finite.max(), float(np.median(finite))
+    low, high, middle = finite.min(), finite.max(), float(np.median(finite[:: 1 + len(finite) // SAMPLE]))
     line = ""
     for column in np.array_split(series, min(width, len(series))):
         if not np.isfinite(column).all():
@@ -186,8 +189,9 @@ def _drawable(trace: _Trace, log: bool) -> Floats:
 def _signs(count: int, glyphs: Sequence[str], pen: Pen, colour: bool) -> list[str]:
     """The character of each curve; empty for dots."""
     own = [pen.curves[number % len(pen.curves)] for number in range(count)]
-    if pen is not ASCII:
-        own = ["" if colour or number == 0 else sign for number, sign in enumerate(own)]
+    if pen is not ASCII:  # a second curve of the same colour has a character, too
+        dotted = len(COLOURS) if colour else 1
+        own = ["" if number < dotted else sign for number, sign in enumerate(own)]
     chosen = [glyph if pen is not ASCII or glyph.isascii() else "." for glyph in glyphs[:count]]
     return [*(sign or (own[at] if pen is ASCII else "") for at, sign in enumerate(chosen)), *own[len(chosen) :]]
 

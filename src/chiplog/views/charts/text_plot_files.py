@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from chiplog.core import display
 from chiplog.core.errors import BadSetting
+from chiplog.core.files.writing import make_place, replacing
 from chiplog.store.contents.contents import LOGGED, Contents
 from chiplog.store.points.series import Series
 from chiplog.store.reader import Stored
 from chiplog.views.charts.curve_data import deviation, statistics
 from chiplog.views.charts.text_plot import Band, beside, histogram, line_plot
+from chiplog.views.charts.text_style import KINDS, TextStyle
 from chiplog.views.metric_families import Family, filename
 from chiplog.views.metric_groups import curves_of
 from chiplog.views.table import table
@@ -24,27 +25,15 @@ from chiplog.views.without_warmup import after
 
 MOST = 200  # metrics; a run may have thousands
 GLYPHS = {"max": "+", "min": "-", "mean": "·", "std": "*"}
-KINDS = ("line", "hist")
 
 
-class Look(NamedTuple):
-    """The style of text plots. `kind` is the first plot of a metric without statistics."""
-
-    width: int = 100
-    height: int = 16
-    colour: bool = False
-    ascii: bool = False
-    marker: str = "braille"
-    kind: str = "line"
-
-
-def texts(stored: Stored, look: Look = Look()) -> Iterator[tuple[Family, str]]:  # noqa: B008  frozen
+def texts(stored: Stored, look: TextStyle = TextStyle()) -> Iterator[tuple[Family, str]]:  # noqa: B008  frozen
     """The text of every metric that has values and is not a counter; at most 200."""
     for family, series in _all(stored, look, None):
         yield family, text(family, series, look)
 
 
-def text(family: Family, series: dict[str, Series], look: Look) -> str:
+def text(family: Family, series: dict[str, Series], look: TextStyle) -> str:
     """One metric: its curve, or with statistics the panels and the overlay; its histograms; and a summary."""
     stats = {stat: one for stat, one in series.items() if len(one)}
     blocks = [*_curves(family.name, stats, look), _histograms(family.name, stats, look)]
@@ -56,7 +45,7 @@ def text(family: Family, series: dict[str, Series], look: Look) -> str:
 def write(
     stored: Stored,
     folder: Path,
-    look: Look = Look(),  # noqa: B008
+    look: TextStyle = TextStyle(),  # noqa: B008
     *,
     warmup: int | float = 0,
     contents: Contents | None = None,
@@ -65,20 +54,21 @@ def write(
 
     The files do not depend on the terminal: default width, Unicode, no styles.
     """
-    plain = Look(marker=look.marker, kind=look.kind)
+    plain = TextStyle(marker=look.marker, kind=look.kind)
     taken: dict[Path, list[str]] = {}
     for family, series in _all(after(stored, warmup), look, contents):
         where = folder / filename(family.group) if family.group else folder
-        where.mkdir(parents=True, exist_ok=True)
+        make_place(where)
         name = filename(family.short, taken.setdefault(where, []))
         taken[where].append(name)
         path = where / f"{name}.txt"
         drawn = text(family, series, plain)
-        path.write_text(drawn, encoding="utf-8")
+        with replacing(path) as temporary:
+            temporary.write_text(drawn, encoding="utf-8")
         yield path, partial(text, family, series, look) if look != plain else partial(str, drawn)
 
 
-def _all(stored: Stored, look: Look, contents: Contents | None) -> Iterator[tuple[Family, dict[str, Series]]]:
+def _all(stored: Stored, look: TextStyle, contents: Contents | None) -> Iterator[tuple[Family, dict[str, Series]]]:
     if look.kind not in KINDS:
         raise BadSetting(f"unknown kind of text plot {look.kind!r}; there are: {', '.join(KINDS)}")
     shown = curves_of(stored, contents or stored.contents(*LOGGED))
@@ -88,7 +78,7 @@ def _all(stored: Stored, look: Look, contents: Contents | None) -> Iterator[tupl
             yield family, series
 
 
-def _curves(name: str, stats: dict[str, Series], look: Look) -> list[str]:
+def _curves(name: str, stats: dict[str, Series], look: TextStyle) -> list[str]:
     """The curve alone; or one panel per statistic, and then all on the same axes."""
     if len(stats) == 1:
         return [_plot(name, stats, look, name)]
@@ -100,7 +90,7 @@ def _curves(name: str, stats: dict[str, Series], look: Look) -> list[str]:
     return [*rows, overlay]
 
 
-def _plot(name: str, stats: dict[str, Series], look: Look, title: str, band: Band | None = None) -> str:
+def _plot(name: str, stats: dict[str, Series], look: TextStyle, title: str, band: Band | None = None) -> str:
     return line_plot(
         [(_title(name, stat), one.steps, one.values) for stat, one in stats.items()],
         width=look.width,
@@ -114,7 +104,7 @@ def _plot(name: str, stats: dict[str, Series], look: Look, title: str, band: Ban
     )
 
 
-def _histograms(name: str, stats: dict[str, Series], look: Look) -> str:
+def _histograms(name: str, stats: dict[str, Series], look: TextStyle) -> str:
     count = 1 if len(stats) == 1 else 2
     width, height = (look.width - 2 * (count - 1)) // count, max(5, look.height // 2)
     shown = [stat for stat in ("mean", "max", "min", "std") if stat in stats] if count > 1 else [""]
@@ -139,7 +129,7 @@ def _between(stats: dict[str, Series]) -> Band | None:
     return stats["min"].steps, stats["min"].values, stats["max"].values
 
 
-def _summary(name: str, stats: dict[str, Series], look: Look) -> str:
+def _summary(name: str, stats: dict[str, Series], look: TextStyle) -> str:
     rows = []
     for stat, series in stats.items():
         finite = series.values[np.isfinite(series.values)]

@@ -15,14 +15,14 @@ import numpy as np
 import xarray as xr
 
 from chiplog.core.errors import BadSetting, MissingPackage
+from chiplog.core.files.writing import make_place, replacing
 from chiplog.store.contents.contents import LOGGED, Contents
 from chiplog.store.contents.matrices import stack
 from chiplog.store.points.columns import Floats, Ints, Steps, repeats
 from chiplog.store.reader import Stored
-from chiplog.views.call_order import ByCall
+from chiplog.views.continued_steps import ByCall
 from chiplog.views.metric_families import Family, filename, group_of
 from chiplog.views.metric_groups import assign, recorded
-from chiplog.views.replace_file import replacing
 from chiplog.views.without_warmup import dropped
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def write(by_group: Mapping[str, xr.Dataset], folder: Path, format: str = "h5") 
     """Write each dataset to `<group>.<format>`, replacing the file, so that writing twice gives the same files."""
     if format not in WRITERS:
         raise BadSetting(f"unknown dataset format {format!r}; there are: {', '.join(WRITERS)}")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_place(folder)
     written: list[Path] = []
     for group, one in by_group.items():
         path = folder / f"{filename(group or UNGROUPED, (path.stem for path in written))}.{format}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from chiplog.core.files import reading
 from chiplog.core.records import Number
 from chiplog.sinks.csv.table import cell, written
 from chiplog.sinks.jsonl import line
@@ -72,7 +74,7 @@ def _is_its_step(series: Series) -> bool:
 
 def to_json(stored: Stored, out: BinaryIO, progress: Progress = ignore) -> None:
     """Write all records as one JSON array, one per line."""
-    total = sum(file.stat().st_size for file in (stored.path / layout.JOURNAL).glob("*.jsonl*")) or 1
+    total = sum(about.st_size for _, about in reading.entries(stored.path, layout.JOURNAL)) or 1
     written, before = 0, b"[\n"
     for record in stored.records():
         text = before + line(record)
@@ -84,7 +86,11 @@ def to_json(stored: Stored, out: BinaryIO, progress: Progress = ignore) -> None:
 
 def to_parquet(stored: Stored, path: Path) -> None:
     """Write all points as one long table: name, step, time, value, exact, rank, attempt."""
-    pq.write_table(stored.to_arrow(), str(path), compression="zstd")
+    tables = stored.tables()
+    first = next(tables)
+    with pq.ParquetWriter(str(path), first.schema, compression="zstd") as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
 
 
 class _Column:

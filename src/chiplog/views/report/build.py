@@ -11,7 +11,9 @@ import msgspec
 import numpy as np
 
 from chiplog.core import display
+from chiplog.core.files import reading
 from chiplog.core.records import Plain
+from chiplog.core.values.convert import double
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.redact import redact, redact_text, redact_words
 from chiplog.metrics import catalog
@@ -295,12 +297,11 @@ def _timings(contents: Contents, ends: Ends | None) -> Pairs:
 
 
 def _data(stored: Stored) -> Pairs:
-    folders = {name: stored.path / name for name in (layout.JOURNAL, layout.PARTS, layout.FILES)}
     rows = [("run", str(stored.path.absolute()))]
-    for name, folder in folders.items():
-        files = [file for file in folder.rglob("*") if file.is_file()]
-        if files:
-            rows.append((name, f"{len(files):,} files, {display.size(sum(file.stat().st_size for file in files))}"))
+    for name in (layout.JOURNAL, layout.PARTS, layout.FILES):
+        sizes = [about.st_size for _, about in reading.walk(stored.path, name)]
+        if sizes:
+            rows.append((name, f"{len(sizes):,} files, {display.size(sum(sizes))}"))
     return Pairs([*rows, ("read it", f"chiplog.read({str(stored.path.absolute())!r})")])
 
 
@@ -346,7 +347,7 @@ def _number(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, int) or (value == value and abs(value) < 1e15 and value == int(value)):
-        return f"{int(value):,}" if abs(value) < 1e15 else f"{float(value):.4g}"
+        return f"{int(value):,}" if abs(value) < 1e15 else f"{double(value):.4g}"
     return f"{value:.5g}"
 
 

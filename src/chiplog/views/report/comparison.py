@@ -87,16 +87,28 @@ def estimate(x: Floats, values: Floats, at: float) -> Measurement:
 
 
 def _local_scatter(x: Floats, values: Floats) -> float:
-    """The standard deviation of points around the line between their neighbours, which follows a curve that bends.
+    """The standard deviation of points around the cubic through their four neighbours, which follows a bending curve.
 
-    Points of a rare metric span much of a run: around one straight line, the bend of the curve would count as noise.
+    Points of a rare metric span much of a run: around a straight line, the bend of the curve would count as noise.
     """
     if len(values) < FEWEST:
         return math.nan
-    left = (x[2:] - x[1:-1]) / np.maximum(x[2:] - x[:-2], 1e-300)
-    right = 1 - left
-    rest = left * values[:-2] + right * values[2:] - values[1:-1]
-    return float(np.sqrt(np.mean(rest**2 / (left**2 + right**2 + 1))))
+    middle, rest, weights = x[2:-2], -values[2:-2], np.ones(len(x) - 4)
+    places = (0, 1, 3, 4)  # of the neighbours, among five points
+    for place in places:
+        weight = np.ones(len(middle))
+        for other in places:
+            if other != place:
+                apart = _from(x, place) - _from(x, other)
+                weight *= (middle - _from(x, other)) / np.where(apart == 0, 1e-300, apart)
+        rest = rest + weight * _from(values, place)
+        weights = weights + weight**2
+    return float(np.sqrt(np.mean(rest**2 / weights)))
+
+
+def _from(points: Floats, place: int) -> Floats:
+    """The points at one place of every five neighbours."""
+    return points[place : len(points) - 4 + place]
 
 
 def _scatter(x: Floats, values: Floats) -> tuple[float, float]:
@@ -138,7 +150,9 @@ def _difference(settings: Sequence[Mapping[str, str]], names: Sequence[str]) -> 
     if not differ:
         return Words("The same in all." if rows else "")
     same = len(rows) - len(differ)
-    return Grid(["setting", *names], differ, more=f"{same:,} are the same in all" if same else "")
+    return Grid(
+        ["setting", *names], differ, more=f"{same:,} {'is' if same == 1 else 'are'} the same in all" if same else ""
+    )
 
 
 def _equal(runs: Sequence[Stored], names: Sequence[str], metrics: Sequence[str], basis: str) -> Iterator[Block]:
@@ -163,7 +177,11 @@ def _rows(runs: Sequence[Stored], names: Sequence[str], metric: str, basis: str)
         curves.append((x, series))
     at = min(float(x[np.isfinite(x)].max()) for x, _ in curves)
     first, *others = [estimate(x, series.values, at) for x, series in curves]
+    if math.isnan(first.value):  # it has no point as early as the other run's last
+        return
     for name, other in zip(names[1:], others, strict=True):
+        if math.isnan(other.value):
+            continue
         gap = other.value - first.value
         share = f"{gap / abs(first.value):+.2%}" if first.value and math.isfinite(gap) else ""
         yield [

@@ -31,9 +31,9 @@ LEAST = 0.001  # of the time: less is not listed
 
 def text(ledger: Ledger, *, width: int, colour: bool) -> str:
     """The productive share, a bar, and the time of each kind."""
-    shares = {kind: spent / ledger.wall for kind, spent in ledger.seconds.items()}
+    shares = {kind: spent / (ledger.wall or 1.0) for kind, spent in ledger.seconds.items()}
     columns = max(10, min(WIDEST, width - 2))
-    signs = [(kind, round(share * columns)) for kind, share in shares.items()]
+    signs = [(kind, round(min(1.0, max(0.0, share)) * columns)) for kind, share in shares.items()]  # clocks may lie
     bar = "".join(paint(LOOKS[kind][0] * count, LOOKS[kind][1], colour) for kind, count in signs if count)
     kinds = [
         f"{LOOKS[kind][0]} {kind} {display.duration(ledger.seconds[kind])} ({share:.1%})"

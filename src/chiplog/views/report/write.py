@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting
-from chiplog.core.paths import is_private, make_private
+from chiplog.core.files.writing import make_place, match_run, write_text
+from chiplog.core.paths import in_run
 from chiplog.core.values.text import words
 from chiplog.store.contents.contents import LOGGED, Contents
 from chiplog.store.reader import Stored
 from chiplog.views.charts import text_plot_files
-from chiplog.views.charts.text_plot_files import Look
-from chiplog.views.replace_file import replacing
+from chiplog.views.charts.text_style import TextStyle
 from chiplog.views.report.build import Ends, report
 from chiplog.views.report.html import to_html
 from chiplog.views.report.markdown import to_markdown
-from chiplog.views.report.stages import DATASETS, PICTURES, STAGES
+from chiplog.views.report.outputs import DATASETS, PICTURES, STAGES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -76,7 +76,7 @@ def finalize(
     formats: Sequence[str] = ("h5",),
     pictures: Sequence[str] = ("png",),
     title: str = "",
-    look: Look | None = None,
+    look: TextStyle | None = None,
     show: Show | None = None,
     events: bool = False,
     state: str = "",
@@ -115,8 +115,8 @@ def finalize(
     if "report" in stages:
         with ending.stage("report"):
             _report(stored, contents, report_to or out, ending, warmup, title, state)
-    if is_private(out / "report.md"):
-        make_private(out)
+    if in_run(out / "report.md"):
+        match_run(out)
     return ending
 
 
@@ -166,10 +166,10 @@ def _texts(
     folder: Path,
     ending: EndFiles,
     warmup: int | float,
-    look: Look | None,
+    look: TextStyle | None,
     show: Show | None,
 ) -> None:
-    for path, shown in text_plot_files.write(stored, folder, look or Look(), warmup=warmup, contents=contents):
+    for path, shown in text_plot_files.write(stored, folder, look or TextStyle(), warmup=warmup, contents=contents):
         ending.made.append(path)
         if show is not None:
             show(f"{shown()}\n")
@@ -186,13 +186,7 @@ def _report(
     took = {name: seconds for name, seconds in ending.seconds.items() if name in ("data", "plots", "text plots")}
     ends = Ends(state, time.time_ns(), took) if state else None
     document = report(stored, title=title, pictures=files, contents=contents, ends=ends, warmup=warmup)
-    out.mkdir(parents=True, exist_ok=True)
+    make_place(out)
     for name, text in (("report.md", to_markdown(document)), ("report.html", to_html(document))):
         write_text(out / name, text)
         ending.made.append(out / name)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file atomically."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="replace")

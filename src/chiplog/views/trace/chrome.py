@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 
 from chiplog.core import records
+from chiplog.core.files.writing import replacing
 from chiplog.core.records import Alert, Eval, Event, Plain, Step
 from chiplog.store.contents.segment import segments
 from chiplog.store.perfetto.trace import COUNTERS, matcher
 from chiplog.store.reader import Stored
-from chiplog.store.spans.span import Span
-from chiplog.views.replace_file import replacing
+from chiplog.store.spans.span import StoredSpan
 from chiplog.views.trace.lanes import Lanes
 
 
@@ -75,7 +75,7 @@ def events(stored: Stored, *, rank: int | None = None) -> Iterator[dict[str, Pla
         yield _metadata("process_name", pid, 0, f"rank {rank_}" + (f", attempt {attempt}" if attempt > 1 else ""))
 
 
-def _rows(spans: Iterable[Span]) -> dict[Hashable, int]:
+def _rows(spans: Iterable[StoredSpan]) -> dict[Hashable, int]:
     """The row number of each span. Spans of a row are nested or apart: of others, Perfetto would show only
     the first."""
     lanes: dict[Hashable, Lanes] = defaultdict(lambda: Lanes(nested=True))
@@ -87,7 +87,7 @@ def _rows(spans: Iterable[Span]) -> dict[Hashable, int]:
     return rows
 
 
-def _complete(span: Span, pid: int, tid: int) -> dict[str, Plain]:
+def _complete(span: StoredSpan, pid: int, tid: int) -> dict[str, Plain]:
     args = {**({} if span.step is None else {"step": span.step}), **span.tags}
     if span.failed:
         args["error"] = span.error or "failed"

@@ -9,7 +9,8 @@ from zlib import crc32
 import msgspec
 
 from chiplog.core.display import columns, cut, paint, short_duration
-from chiplog.store.spans.span import Span
+from chiplog.core.messages import clean
+from chiplog.store.spans.span import StoredSpan
 from chiplog.views.trace.lanes import Lanes
 
 PALETTE = ("44", "42", "45", "46", "43", "41")  # SGR backgrounds
@@ -22,7 +23,7 @@ ORDER = {"": 0, "task": 1, "device": 2, "queue": 3}
 class Box(msgspec.Struct, frozen=True):
     """A span with its row; row 0 is the top of its timeline."""
 
-    span: Span
+    span: StoredSpan
     row: int
 
 
@@ -34,9 +35,9 @@ class Band(msgspec.Struct, frozen=True):
     boxes: list[Box]
 
 
-def bands(spans: Sequence[Span]) -> list[Band]:
+def bands(spans: Sequence[StoredSpan]) -> list[Band]:
     """The timelines of spans: threads first, then tasks, devices and queues; spans of a row do not overlap."""
-    lanes: dict[tuple[int, int, int, str], list[Span]] = {}
+    lanes: dict[tuple[int, int, int, str], list[StoredSpan]] = {}
     for span in sorted(spans, key=lambda one: (one.start, -one.duration)):
         lanes.setdefault((span.rank, span.attempt, ORDER.get(span.kind, 4), span.thread), []).append(span)
     several = len({key[0] for key in lanes}) > 1
@@ -48,11 +49,11 @@ def bands(spans: Sequence[Span]) -> list[Band]:
         for span in lanes[rank, attempt, kind, label]:
             row = row_of[span.id] = rows.place(span.start, span.end, first=row_of.get(span.parent, -1) + 1)
             boxes.append(Box(span, row))
-        listed.append(Band(f"rank {rank} {label}" if several else label, len(rows), boxes))
+        listed.append(Band(clean(f"rank {rank} {label}" if several else label), len(rows), boxes))
     return listed
 
 
-def draw(spans: Sequence[Span], *, width: int = 100, colour: bool = False, ascii: bool = False) -> str:
+def draw(spans: Sequence[StoredSpan], *, width: int = 100, colour: bool = False, ascii: bool = False) -> str:
     """Draw for the terminal. The width of a box is its duration, at least one column; names where they fit."""
     if not spans:
         return "no spans"
@@ -71,7 +72,7 @@ def draw(spans: Sequence[Span], *, width: int = 100, colour: bool = False, ascii
     return "\n".join([*lines, *([f"and {left:,} more timelines"] if left else [])])
 
 
-def svg(spans: Sequence[Span], *, width: int = 1000, title: str = "") -> str:
+def svg(spans: Sequence[StoredSpan], *, width: int = 1000, title: str = "") -> str:
     """The same as an SVG picture."""
     if not spans:
         return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20"/>\n'
@@ -134,7 +135,7 @@ def _busiest(listed: list[Band]) -> tuple[list[Band], int]:
     return [band for band in listed if id(band) in kept], len(listed) - MOST
 
 
-def _row(spans: Sequence[Span], begin: int, scale: float, room: int, colour: bool, ascii: bool) -> str:
+def _row(spans: Sequence[StoredSpan], begin: int, scale: float, room: int, colour: bool, ascii: bool) -> str:
     cells = [" "] * room
     styles = [""] * room
     left, fill, right = ("[", "=", "]") if ascii else ("▐", "█", "▌")
@@ -142,7 +143,8 @@ def _row(spans: Sequence[Span], begin: int, scale: float, room: int, colour: boo
         first = min(room - 1, round((span.start - begin) * scale))
         last = min(room, max(first + 1, round((span.end - begin) * scale)))
         size = last - first
-        name = "" if size < 4 else _plain(span.name, size - 2) if ascii else cut(span.name, size - 2)
+        name = clean(span.name)
+        name = "" if size < 4 else _plain(name, size - 2) if ascii else cut(name, size - 2)
         if colour:
             text = f" {name}".ljust(size)[:size]
         elif size == 1:
@@ -166,7 +168,7 @@ def _row(spans: Sequence[Span], begin: int, scale: float, room: int, colour: boo
     return "".join(out)
 
 
-def _begins(spans: Sequence[Span], begin: int, scale: float, column: int) -> bool:
+def _begins(spans: Sequence[StoredSpan], begin: int, scale: float, column: int) -> bool:
     return any(round((span.start - begin) * scale) == column for span in spans)
 
 
@@ -183,7 +185,7 @@ def _ruler(seconds: float, room: int) -> str:
     return "".join(line)
 
 
-def _sgr(span: Span) -> str:
+def _sgr(span: StoredSpan) -> str:
     if span.failed:
         return "37;41"
     if span.kind == "queue":

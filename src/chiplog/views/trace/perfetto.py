@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
+from chiplog.core.files.writing import replacing
 from chiplog.core.records import Attempt
 from chiplog.store.contents.segment import segments
 from chiplog.store.perfetto import trace
 from chiplog.store.perfetto.trace import COUNTERS, Trace
 from chiplog.store.reader import Stored
-from chiplog.views.replace_file import replacing
 
 
 def packets(stored: Stored, *, rank: int | None = None, counters: Iterable[str] = COUNTERS) -> Iterator[bytes]:

@@ -162,7 +162,7 @@ def _read(file: Path) -> tuple[list[Event], int | None]:
 def _bytes(file: Path) -> bytes:
     """The content of a file, decompressed; refuses pipes, which may not end, and files that would fill the memory."""
     if not stat.S_ISREG(file.stat().st_mode):
-        raise ValueError("it is not a file")
+        raise ValueError("not a regular file")
     with file.open("rb") as opened:
         packed = opened.read(2) == b"\x1f\x8b"
         opened.seek(0)

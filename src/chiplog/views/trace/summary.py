@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from chiplog.core.display import short_duration
+from chiplog.core.messages import clean
 from chiplog.metrics import timing
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from chiplog.views.table import Cell, table
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ KINDS = {"": "host", "task": "task", "device": "device", "queue": "queue"}
 class Leg(msgspec.Struct, frozen=True):
     """A leg of the critical path; without a span it is idle time."""
 
-    span: Span | None
+    span: StoredSpan | None
     begin: int
     end: int
 
@@ -77,12 +78,13 @@ def where(spans: Spans, *, width: int | None = None, colour: bool = False) -> st
         idle = devices.idle()
         lines.append("")
         lines += [
-            f"{name} idle {short_duration(seconds)} between its spans" for name, seconds in sorted(idle.items())[:MOST]
+            f"{clean(name)} idle {short_duration(seconds)} between its spans"
+            for name, seconds in sorted(idle.items())[:MOST]
         ]
         waited, overlap = short_duration(devices.wait()), short_duration(spans.overlap())
         lines.append(f"work waited {waited} for devices; host and device both busy {overlap}")
     if failed := spans.failed():
-        failures = Counter(f"{span.name} ({span.error or 'failed'})" for span in failed)
+        failures = Counter(clean(f"{span.name} ({span.error or 'failed'})") for span in failed)
         lines += ["", f"failed: {', '.join(f'{count}× {what}' for what, count in failures.most_common(5))}"]
     return "\n".join(lines)
 
@@ -187,7 +189,7 @@ def _per_step(spans: Spans) -> dict[tuple[str, str], float]:
 
 
 class _Leaf(msgspec.Struct, frozen=True):
-    span: Span
+    span: StoredSpan
     begin: int
     end: int
 
@@ -196,7 +198,7 @@ class _Leaf(msgspec.Struct, frozen=True):
         return self.span.kind == "device"
 
 
-def _leaves(spans: Sequence[Span]) -> list[_Leaf]:
+def _leaves(spans: Sequence[StoredSpan]) -> list[_Leaf]:
     """The intervals of every span that no child on the same timeline covers; queues are left out."""
     by_key = {span.key: span for span in spans}
     inside: dict[object, list[timing.Interval]] = {}

@@ -7,10 +7,11 @@ import time
 from chiplog.core.display import cut, fit, paint
 from chiplog.core.messages import clean
 from chiplog.store.runs.catalog import Catalog
+from chiplog.views.charts.browser_series import use_plain_memory
+from chiplog.views.tui.navigation import TABS
 from chiplog.views.tui.panels import Style
 from chiplog.views.tui.run_screen import RunScreen
 from chiplog.views.tui.runs_screen import RunsScreen
-from chiplog.views.tui.tabs import TABS
 
 HELP = """\
 In the list
@@ -37,6 +38,7 @@ class App:
     """The state of the screen; `render` draws it, `press` handles a key, `refresh` reads the disk."""
 
     def __init__(self, catalog: Catalog, style: Style, run: str | None = None, tab: str = TABS[0]) -> None:
+        use_plain_memory()
         self._catalog, self._style = catalog, style
         self._list = RunsScreen(catalog, style)
         self._run = RunScreen(catalog, style, tab)

@@ -70,7 +70,7 @@ def samples(contents: Contents, *, width: int, style: Style, find: str) -> list[
     searched = find.casefold()
     lines: list[str] = []
     for name, kept in contents.samples():
-        for one in list(kept)[-500:][::-1]:
+        for one in contents.load(list(kept)[-500:][::-1]):
             texts = [(str(key), str(value)) for key, value in one.cells.items()]
             if searched and not any(searched in value.casefold() for _, value in texts):
                 continue

@@ -9,21 +9,19 @@ import numpy as np
 from chiplog.core import display
 from chiplog.core.display import STATES, columns, cut, paint
 from chiplog.core.messages import clean
-from chiplog.metrics.catalog import is_loss
+from chiplog.metrics.catalog import is_loss, is_system
 from chiplog.store.contents.contents import LIVE, Contents
 from chiplog.store.reader import Stored
 from chiplog.store.runs.catalog import Catalog, Entry, stamp_of
 from chiplog.views.charts.browser_series import SeriesCache, XValues
 from chiplog.views.charts.heatmap import level_map
 from chiplog.views.tui import panels
+from chiplog.views.tui.navigation import TABS, rows_moved
 from chiplog.views.tui.panels import Style
-from chiplog.views.tui.scrolling import rows_moved
-from chiplog.views.tui.tabs import TABS
 
 AXES = ("step", "relative", "tokens", "epoch")
 SMOOTH = (0.0, 0.6, 0.9, 0.99)
 MEMORY = 256 << 20  # bytes of series that are kept
-SYSTEM = re.compile(r"(gpu|cpu|system|memory|disk|net|host|node)/")
 KEYS = "1-7 panels  ↑↓ scroll  enter one chart  l log  s smooth  x axis  / search  esc  ?  q"
 
 
@@ -45,7 +43,8 @@ class RunScreen:
         path = self._catalog.path(key)
         if path is None:
             return
-        self.key, self._run = key, (Stored(path), Contents(path, bounds=LIVE))
+        stored = Stored(path, cache=self._catalog.cache)
+        self.key, self._run = key, (stored, Contents(path, bounds=LIVE, segments=stored.segments))
         self._stamp = stamp_of(path)
         self._show(self._tab)
 
@@ -178,7 +177,7 @@ class RunScreen:
         )
 
     def _ranks(self, stored: Stored, width: int, height: int) -> list[str]:
-        names = [name for name in stored.names() if not SYSTEM.match(name)]
+        names = [name for name in stored.names() if not is_system(name)]
         names.sort(key=lambda name: ("step_time" not in name, _importance(name), name))
         if not names:
             return ["nothing has been logged yet"]
@@ -199,7 +198,7 @@ class RunScreen:
             pattern = re.compile(self.search, re.IGNORECASE)
         except re.error:
             return []
-        names = [name for name in stored.names() if bool(SYSTEM.match(name)) == (self._tab == "system")]
+        names = [name for name in stored.names() if is_system(name) == (self._tab == "system")]
         return sorted(filter(pattern.search, names), key=lambda name: (_importance(name), name))
 
     def _show(self, tab: str) -> None:

@@ -12,8 +12,8 @@ from chiplog.core.messages import clean
 from chiplog.metrics.catalog import pick_loss
 from chiplog.store.runs.catalog import Catalog, Entry
 from chiplog.views.table import Cell, table
+from chiplog.views.tui.navigation import rows_moved
 from chiplog.views.tui.panels import Style
-from chiplog.views.tui.scrolling import rows_moved
 
 KEYS = "↑↓ choose  enter open  / search  s sort  ? keys  q quit"
 HEAD = ("", "state", "name", "project", "started", "ran", "step", "loss")
@@ -103,10 +103,10 @@ def _row(entry: Entry, now: int) -> list[str | Cell]:
     loss = pick_loss(entry.values)
     return [
         Cell(entry.state, STATES.get(entry.state, "")),
-        entry.name,
+        f"{entry.name} {entry.reason}" if entry.reason else entry.name,
         entry.project,
         display.ago(entry.started, now) if entry.started else "",
-        display.duration(entry.seconds),
+        "" if entry.reason else display.duration(entry.seconds),
         "" if entry.step is None else display.count(entry.step),
         "" if loss is None else display.number(loss),
     ]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import select
 import shutil
 import sys
-import termios
 import time
-import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from chiplog.views.tui.app import App
+if TYPE_CHECKING:
+    from chiplog.views.tui.app import App
+import importlib
+import os
+import select
+from collections.abc import Callable
 
 EVERY = 0.5  # s between reads of the disk
 KEYS = {
@@ -21,14 +23,21 @@ KEYS = {
     b"\x1b[1~": "home", b"\x1b[4~": "end", b"\x1bOH": "home", b"\x1bOF": "end", b"\x1b[Z": "backtab", b"\x1b": "esc",
     b"\r": "enter", b"\n": "enter", b"\t": "tab", b"\x7f": "backspace", b"\x08": "backspace", b"\x03": "ctrl-c",
 }  # fmt: skip
+Read = Callable[[float], bytes | None]  # seconds to wait -> bytes, empty at the end; None if no key was pressed
+
+POLL = 0.02  # s between looks at the console of Windows, which cannot be waited for
+# The second character of a special key in the console of Windows, as a Unix terminal sends it.
+SPECIAL = {
+    "H": b"\x1b[A", "P": b"\x1b[B", "M": b"\x1b[C", "K": b"\x1b[D",
+    "I": b"\x1b[5~", "Q": b"\x1b[6~", "G": b"\x1b[H", "O": b"\x1b[F", "\x0f": b"\x1b[Z",
+}  # fmt: skip
 
 
 def watch(app: App) -> None:
     """Show the screen until the user quits."""
-    fd = sys.stdin.fileno()
     shown: list[str] = []
     refreshed = 0.0
-    with _raw(fd):
+    with keyboard() as read, _own_screen():
         while not app.done:
             size = shutil.get_terminal_size((80, 24))
             lines = app.render(size.columns, size.lines)
@@ -36,8 +45,7 @@ def watch(app: App) -> None:
             shown = lines
             while not app.done:
                 wait = max(0.0, EVERY - (time.monotonic() - refreshed))
-                if select.select([fd], [], [], wait)[0]:
-                    data = os.read(fd, 1024)
+                if (data := read(wait)) is not None:
                     if not data:
                         return  # the terminal is gone
                     for key in keys(data):
@@ -80,13 +88,50 @@ def _draw(before: list[str], now: list[str]) -> None:
 
 
 @contextmanager
-def _raw(fd: int) -> Iterator[None]:
-    before = termios.tcgetattr(fd)
+def _own_screen() -> Iterator[None]:
+    sys.stdout.write("\x1b[?1049h\x1b[?25l")
     try:
-        tty.setraw(fd, termios.TCSADRAIN)
-        sys.stdout.write("\x1b[?1049h\x1b[?25l")
         yield
     finally:
         sys.stdout.write("\x1b[0m\x1b[?25h\x1b[?1049l")
         sys.stdout.flush()
+
+
+@contextmanager
+def keyboard() -> Iterator[Read]:
+    """Read single keys until the end of the block; the terminal is then as before."""
+    try:
+        import termios
+        import tty
+    except ImportError:
+        yield _windows_console()
+        return
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+
+    def read(seconds: float) -> bytes | None:
+        return os.read(fd, 1024) if select.select([fd], [], [], seconds)[0] else None
+
+    try:
+        tty.setraw(fd, termios.TCSADRAIN)
+        yield read
+    finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def _windows_console() -> Read:
+    console = importlib.import_module("msvcrt")
+    os.system("")  # lets the console understand escape sequences
+
+    def read(seconds: float) -> bytes | None:
+        end = time.monotonic() + seconds
+        while not console.kbhit():
+            if time.monotonic() >= end:
+                return None
+            time.sleep(POLL)
+        key: str = console.getwch()
+        if key in ("\x00", "\xe0"):
+            return SPECIAL.get(console.getwch())
+        return key.encode()
+
+    return read

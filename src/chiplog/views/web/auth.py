@@ -50,6 +50,10 @@ class Auth:
         names = {name for name, _ in answer.headers}
         return answer._replace(headers=(*answer.headers, *(one for one in HEADERS if one[0] not in names)))
 
+    def trusts(self, request: Request) -> bool:
+        """Whether a request has the token or the cookie."""
+        return self._is_authorized(request)
+
     def _refuse(self, request: Request) -> Response | None:
         names = [value for name, value in request.headers if name == "host"]
         if len(names) != 1 or names[0] not in self._hosts or not request.target.startswith("/"):

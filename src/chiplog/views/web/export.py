@@ -10,8 +10,10 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
-from chiplog.core.paths import is_private, make_place, make_private
-from chiplog.store.contents.contents import LIVE, Contents, Sample
+from chiplog.core.files.writing import make_place, match_run, replacing
+from chiplog.core.paths import in_run
+from chiplog.store.contents.contents import LIVE, Contents
+from chiplog.store.contents.sample import Sample
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
 from chiplog.store.runs.catalog import Catalog, Entry
@@ -28,11 +30,11 @@ POLICY = (
 )
 
 
-def export(root: Path, target: Path, chosen: Sequence[str] = ()) -> list[str]:
+def export(root: Path, target: Path, chosen: Sequence[str] = (), others: Sequence[Path] = ()) -> list[str]:
     """Write the page and its runs to a folder; returns the ids of the runs."""
-    catalog = Catalog(root)
+    catalog = Catalog(root, others=others)
     catalog.refresh()
-    entries = catalog.entries()
+    entries = [entry for entry in catalog.entries() if not entry.reason]
     if chosen:
         places = {(root / entry.place).resolve(): entry for entry in entries}
         entries = [places[path.resolve()] for path in find.select(chosen, root) if path.resolve() in places]
@@ -44,8 +46,8 @@ def export(root: Path, target: Path, chosen: Sequence[str] = ()) -> list[str]:
     listed = {"version": 1, "root": "", "chiplog": "", "gone": [], "runs": [_row(entry) for entry in entries]}
     _write(target / "runs.js", f"chiplogAdd({_script({'runs': listed})});\n")
     _write(target / "index.html", _page([entry.key for entry in entries]))
-    if is_private(target):
-        make_private(target)
+    if in_run(target):
+        match_run(target)
     return [entry.id for entry in entries]
 
 
@@ -55,7 +57,8 @@ def _row(entry: Entry) -> dict[str, object]:
 
 
 def _run(path: Path, entry: Entry) -> dict[str, object]:
-    stored, contents = Stored(path), Contents(path, bounds=LIVE)
+    stored = Stored(path)
+    contents = stored.contents(bounds=LIVE)
     about = queries.about(stored, entry, contents)
     about["state"] = entry.state
     series = {name: _series(stored, name) for name in about["names"][:5000]}
@@ -87,7 +90,7 @@ def _run(path: Path, entry: Entry) -> dict[str, object]:
 
 
 def _newest(contents: Contents, table: str) -> list[Sample]:
-    return queries.samples_of(contents, table)[-SAMPLES:][::-1]
+    return contents.load(queries.samples_of(contents, table)[-SAMPLES:][::-1])
 
 
 def _series(stored: Stored, name: str) -> dict[str, object]:
@@ -129,4 +132,5 @@ def _script(data: object) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

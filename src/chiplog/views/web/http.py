@@ -1,7 +1,7 @@
 """A small HTTP server for one person's browser: GET and HEAD, no request bodies, a time limit on every wait.
 
-h11 handles the protocol. The number of connections is limited: a new one replaces the one that has been idle longest. A
-client that reads nothing for a while is dropped.
+h11 handles the protocol, and `connections.py` decides who has to leave when there are too many. A client that reads
+nothing for a while is dropped.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from math import isfinite
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote_to_bytes
 
 import h11
 
 from chiplog.core import messages
 from chiplog.views.strict_json import encode
+from chiplog.views.web.connections import Connection, Connections
 
-CONNECTIONS = 160  # at once
 HEAD = 32 << 10  # bytes of a request
 PATIENCE = 10.0  # s for a request to arrive once it has started, and for a new connection to send one
 IDLE = 60.0  # s between requests
@@ -53,11 +52,18 @@ class Request(NamedTuple):
         return value if isfinite(value) else None
 
 
+class BodyStream(Protocol):
+    """A body that is sent piece by piece, until the client leaves."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
+
+
 class Response(NamedTuple):
-    """A response; a body that is an iterator is streamed until the client leaves."""
+    """A response; its body may be a stream."""
 
     status: int = 200
-    body: bytes | AsyncIterator[bytes] = b""
+    body: bytes | BodyStream = b""
     headers: tuple[tuple[str, str], ...] = ()
 
 
@@ -70,69 +76,58 @@ def json_response(data: object, status: int = 200, *headers: tuple[str, str]) ->
 
 
 class Server:
-    """Serves an application on a bound socket."""
+    """Serves an application on a bound socket; `trusts` tells whether a request shows that its client may see runs."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self._idle: dict[asyncio.Task[None], float] = {}  # connections waiting for a request, oldest first
-        self._open: set[asyncio.Task[None]] = set()
+    def __init__(self, app: App, trusts: Callable[[Request], bool] = lambda _: False) -> None:
+        self._app, self._trusts = app, trusts
+        self._connections = Connections()
 
     async def serve(self, listening: socket.socket) -> None:
         """Serve until cancelled."""
         server = await asyncio.start_server(self._connected, sock=listening, limit=HEAD, backlog=128)
-        async with server:
-            try:
-                await server.serve_forever()
-            finally:
-                for task in list(self._open):
-                    task.cancel()
-                await asyncio.gather(*self._open, return_exceptions=True)
+        try:
+            # Not `serve_forever`: when that is cancelled, Python 3.12 and later wait for the clients to leave.
+            await asyncio.get_running_loop().create_future()
+        finally:
+            server.close()
+            await self._connections.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._open) >= CONNECTIONS:
-            for oldest in list(self._idle)[:1]:
-                del self._idle[oldest]
-                self._open.discard(oldest)
-                oldest.cancel()
-        busy = len(self._open) >= CONNECTIONS
-        self._open.add(task)
         try:
-            if busy:
-                return
-            await self._converse(task, reader, writer)
+            with self._connections.admit() as connection:
+                await self._converse(connection, reader, writer)
         except (TimeoutError, ConnectionError, OSError, h11.ProtocolError):
             pass
         except asyncio.CancelledError:
             pass  # to make room, or at the end
+        except Exception as error:  # in the middle of a response: the connection is closed, the others stay
+            messages.say(f"a response broke off: {type(error).__name__}: {error}")
         finally:
-            self._open.discard(task)
-            self._idle.pop(task, None)
             writer.transport.abort()
 
-    async def _converse(
-        self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _converse(self, client: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
         wait = PATIENCE
         while True:
-            self._idle[task] = time.monotonic()
             try:
                 event = await _receive(connection, reader, wait)
             except h11.RemoteProtocolError as error:
-                self._idle.pop(task, None)
                 if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                     answer = json_response({"error": "malformed request"}, error.error_status_hint)
                     await self._send(connection, writer, answer, close=True)
                 return
-            self._idle.pop(task, None)
             if not isinstance(event, h11.Request):
                 return
             request = _request(event)
+            if self._trusts(request):
+                self._connections.trust(client)
             body = event.method not in (b"GET", b"HEAD") or _has_body(request)
-            answer = await self._answer(request)
-            await self._send(connection, writer, answer, close=body)
+            with self._connections.busy(client):
+                answer = await self._answer(request)
+                self._connections.hold(client, len(answer.body) if isinstance(answer.body, bytes) else 0)
+                async with asyncio.timeout(None if client.trusted else PATIENCE):
+                    await self._send(connection, writer, answer, close=body, head_only=request.method == "HEAD")
+                del answer
             if body or connection.our_state is not h11.DONE:
                 return
             while connection.their_state is h11.SEND_BODY:  # only its end is left
@@ -150,23 +145,32 @@ class Server:
             return json_response({"error": "internal error; see the terminal"}, 500)
 
     async def _send(
-        self, connection: h11.Connection, writer: asyncio.StreamWriter, answer: Response, *, close: bool
+        self,
+        connection: h11.Connection,
+        writer: asyncio.StreamWriter,
+        answer: Response,
+        *,
+        close: bool,
+        head_only: bool = False,
     ) -> None:
         headers = [(key.encode(), value.encode("latin-1", "replace")) for key, value in answer.headers]
         if isinstance(answer.body, bytes):
             headers.append((b"content-length", str(len(answer.body)).encode()))
         if close:
             headers.append((b"connection", b"close"))
-        await _write(writer, connection.send(h11.Response(status_code=answer.status, headers=headers)))
+        head = connection.send(h11.Response(status_code=answer.status, headers=headers))
         if isinstance(answer.body, bytes):
+            await _write(writer, head)
             if answer.body and connection.their_state is not h11.ERROR:
                 data = connection.send(h11.Data(answer.body)) or b""  # empty for HEAD
                 for at in range(0, len(data), PIECE):
                     await _write(writer, data[at : at + PIECE])
         else:
-            async with contextlib.aclosing(answer.body) as pieces:  # type: ignore[type-var]
-                async for piece in pieces:
-                    await _write(writer, connection.send(h11.Data(piece)))
+            async with contextlib.aclosing(answer.body) as pieces:
+                await _write(writer, head)
+                if not head_only:
+                    async for piece in pieces:
+                        await _write(writer, connection.send(h11.Data(piece)))
         await _write(writer, connection.send(h11.EndOfMessage()))
 
 

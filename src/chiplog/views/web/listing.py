@@ -26,4 +26,5 @@ def row(entry: Entry, columns: Iterable[str] = ()) -> dict[str, object]:
         "step": entry.step,
         "attempts": entry.attempts,
         "cells": cells,
+        **({"reason": entry.reason} if entry.reason else {}),
     }

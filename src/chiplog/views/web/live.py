@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from chiplog.core import records
@@ -16,6 +16,7 @@ from chiplog.core.records import AnyRecord, Number
 from chiplog.store import layout
 from chiplog.store.journal.tail import Tail, near_end
 from chiplog.views.strict_json import encode
+from chiplog.views.web.workers import Workers
 
 EVERY = 0.2  # s between reads
 BEAT = 15.0  # s between keep-alive messages
@@ -28,11 +29,14 @@ FOLLOWED = 64  # runs at once
 class Feed:
     """Follows runs while pages listen."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
         self._listeners: set[_Listener] = set()
         self._followers: dict[str, asyncio.Task[None]] = {}
 
-    async def listen(self, runs: dict[str, Path], greeting: Callable[[], dict[str, object]]) -> AsyncIterator[bytes]:
+    async def listen(
+        self, runs: dict[str, Path], greeting: Callable[[], dict[str, object]]
+    ) -> AsyncGenerator[bytes, None]:
         """The events of some runs, and of the list of runs, until the client leaves."""
         listener = _Listener(set(runs))
         self._listeners.add(listener)
@@ -63,11 +67,11 @@ class Feed:
 
     async def _follow(self, key: str, path: Path) -> None:
         try:
-            tail = await asyncio.to_thread(_tail, path)
-            attempts = {segment.attempt for segment in layout.segments(path)}
+            tail = await self._workers.run(key, _tail, path)
+            attempts = {segment.attempt for segment in await self._workers.run(key, layout.segments, path)}
             while any(key in listener.runs for listener in self._listeners):
                 began = time.monotonic()
-                batch = await asyncio.to_thread(tail.read)
+                batch = await self._workers.run(key, tail.read)
                 if batch:
                     started = {one.attempt for one in batch if isinstance(one, records.Attempt)} - attempts
                     attempts |= started

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import time
 from hashlib import blake2b
 from pathlib import Path
@@ -12,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from chiplog.core import records
+from chiplog.core.files import reading
+from chiplog.core.values.convert import double
 from chiplog.store import layout
-from chiplog.store.contents.contents import Contents, Sample
+from chiplog.store.contents.contents import Contents
+from chiplog.store.contents.sample import Sample
 from chiplog.store.journal.cursors import cursors
 from chiplog.store.reader import Stored
 from chiplog.store.runs import state
@@ -71,26 +73,24 @@ def about(stored: Stored, entry: Entry, contents: Contents) -> dict[str, Any]:
 
 def samples(contents: Contents, table: str, *, offset: int, find: str, column: str = "") -> dict[str, object]:
     """A page of a table, newest first; `find` is a plain text, case-insensitive."""
+    wanted = find.casefold()
     with contents.lock:
         contents.refresh()
-        kept = samples_of(contents, table)
+        kept = samples_of(contents, table)[::-1]
         count = contents.sample_counts.get(table, 0)
-    kept.reverse()
-    wanted = find.casefold()
-    if wanted:
-        kept = [one for one in kept if _matches(one, wanted, column)]
-    names: dict[str, None] = {}
-    for one in kept[:2000]:
-        names.update(dict.fromkeys(one.cells))
+        columns = list(contents.sample_columns.get(table, ()))
+        if wanted:
+            kept = contents.select(kept, lambda one: _matches(one, wanted, column))
+        page = contents.load(kept[offset : offset + PAGE])
     return {
-        "columns": list(names)[:100],
+        "columns": columns,
         "found": len(kept),
         "kept": min(count, len(kept)) if not wanted else None,
         "count": count,
         "offset": offset,
         "rows": [
             {"step": one.step, "time": one.time / 1e6, "cells": {str(k): _text(v) for k, v in one.cells.items()}}
-            for one in kept[offset : offset + PAGE]
+            for one in page
         ],
     }
 
@@ -138,10 +138,10 @@ def ranks(stored: Stored, name: str) -> dict[str, object]:
 def trace(spans: Spans) -> dict[str, object]:
     """Where the time went: by name over the whole run, and by step for the newest steps."""
     newest = spans.steps[-TRACED:]
-    steps: dict[float, dict[str, float]] = {float(step): {} for step in newest}
+    steps: dict[float, dict[str, float]] = {double(step): {} for step in newest}
     for one in spans.at(first=newest[0]).table() if newest else ():
         if one.step is not None:
-            own = steps[float(one.step)]
+            own = steps.setdefault(double(one.step), {})
             own[one.name] = own.get(one.name, 0.0) + one.own
     return {
         "count": len(spans),
@@ -204,31 +204,12 @@ def goodput(stored: Stored) -> dict[str, object]:
 
 
 def open_file(run: Path, file: records.File) -> tuple[int, int] | None:
-    """A file that a run lists, opened without following a link out of the run: (descriptor, size).
-
-    None unless it is a regular file with a single name inside the run.
-    """
-    parts = file.path.split("/")
-    if not parts or any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
-        return None
-    folder = -1
+    """A file that a run lists, as (descriptor, size); None unless it is a regular file of one name inside the run."""
     try:
-        folder = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        for part in parts[:-1]:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        opened = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        with reading.open_file(run, file.path, single=True) as opened:
+            return os.dup(opened.fileno()), os.fstat(opened.fileno()).st_size
     except (OSError, ValueError):
         return None
-    finally:
-        if folder >= 0:
-            os.close(folder)
-    status = os.fstat(opened)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-        os.close(opened)
-        return None
-    return opened, status.st_size
 
 
 def file_key(path: str) -> str:
@@ -263,6 +244,7 @@ def _attempt(one: state.AttemptState, contents: Contents) -> dict[str, object]:
         "reason": one.finish.reason if one.finish else "",
         "missing": one.finish.missing if one.finish else 0,
         "first_step": contents.stream(one.rank, one.attempt).first,
+        "workers": len(one.workers),
     }
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,11 +13,14 @@ from chiplog.version import VERSION
 from chiplog.views.web import asset_bundle, listing
 from chiplog.views.web.http import PRIVATE, Request, Response, json_response
 from chiplog.views.web.live import Feed
+from chiplog.views.web.workers import Workers
 
 if TYPE_CHECKING:
     from chiplog.views.web.run_routes import RunRoutes
 
 COLUMNS = 4000  # to choose from
+THREADS = 8  # that answer requests about runs
+SHARE = 2  # of them for one run, however many pages wait for it
 
 
 class Site:
@@ -30,8 +31,9 @@ class Site:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.feed = Feed()
-        self._pool = ThreadPoolExecutor(4, thread_name_prefix="chiplog-ui")
+        self.workers = Workers(4)  # for what is quick: the list, new rows, pieces of files
+        self.readers = Workers(THREADS, SHARE)
+        self.feed = Feed(self.workers)
         self._lock = threading.Lock()
         self._run_routes: RunRoutes | None = None
 
@@ -41,7 +43,15 @@ class Site:
             return asset.answer(request)
         if request.path == "/api/live":
             return self._live(request)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._route, request)
+        if request.path == "/api/runs":
+            return await self.workers.run("list", self._list, request)
+        if request.path == "/api/columns":
+            return await self.workers.run("list", self._columns)
+        return await self.readers.run(_run_of(request), lambda: self.load()(request))
+
+    def join(self, patience: float) -> bool:
+        """Wait for the reads that are under way; false if some take longer."""
+        return self.workers.join(patience / 2) and self.readers.join(patience / 2)
 
     def load(self) -> RunRoutes:
         """What answers requests about runs; the first call imports numpy and pyarrow."""
@@ -49,13 +59,8 @@ class Site:
             if self._run_routes is None:
                 from chiplog.views.web.run_routes import RunRoutes
 
-                self._run_routes = RunRoutes(self.catalog)
+                self._run_routes = RunRoutes(self.catalog, self.workers)
             return self._run_routes
-
-    def _route(self, request: Request) -> Response:
-        if request.path == "/api/runs":
-            return self._list(request)
-        return self._columns() if request.path == "/api/columns" else self.load()(request)
 
     def _list(self, request: Request) -> Response:
         since, columns = request.whole("since"), _names(request.query.get("columns", "[]"))
@@ -84,6 +89,11 @@ class Site:
         paths = {key: path for key in keys if (path := self.catalog.path(key)) is not None}
         events = self.feed.listen(paths, lambda: {"version": self.catalog.version})
         return Response(200, events, (("content-type", "text/event-stream"), PRIVATE))
+
+
+def _run_of(request: Request) -> str:
+    """The run that a request is about, or the first of several."""
+    return request.query.get("run") or request.query.get("q", "")[:40]
 
 
 def _names(text: str) -> list[str]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -28,10 +25,14 @@ from chiplog.views.charts.browser_series import (
 from chiplog.views.trace import perfetto
 from chiplog.views.web import console, listing, queries
 from chiplog.views.web.auth import refusal
-from chiplog.views.web.http import PIECE, PRIVATE, Request, Response, json_response
+from chiplog.views.web.file_body import FileBody
+from chiplog.views.web.http import PRIVATE, Request, Response, json_response
+from chiplog.views.web.packet_body import PacketBody
+from chiplog.views.web.workers import Workers
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown inline; everything else is downloaded
 OPEN_RUNS = 40
+CORES = os.cpu_count() or 1
 SERIES = 200  # per response
 BINARY = ("content-type", "application/octet-stream")
 
@@ -39,10 +40,11 @@ BINARY = ("content-type", "application/octet-stream")
 class RunRoutes:
     """Answers requests about single runs, and keeps the runs that were requested last open."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, workers: Workers) -> None:
         use_plain_memory()
         self._catalog = catalog
-        self._readers = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="chiplog-ui-read")  # Arrow reads in C
+        self._workers = workers
+        self._series_workers = Workers(4 * CORES, CORES)  # Arrow reads in C
         self._runs: OrderedDict[str, tuple[Stored, Contents]] = OrderedDict()
         self._lock = threading.Lock()
         self._series_cache = SeriesCache()
@@ -99,7 +101,8 @@ class RunRoutes:
             drawn = self._series_cache.line(stored, stamp, key.name, axis, live=live, rank=key.rank)
             return msgspec.structs.asdict(key), drawn
 
-        lines = self._readers.map(line, [key for chart in charts for key in chart])
+        keys = [key for chart in charts for key in chart]
+        lines = iter(self._series_workers.map(line, keys, group=lambda key: key.run))
         groups = [[next(lines) for _ in chart] for chart in charts]
         return Response(200, pack(groups, axis, n), (BINARY, PRIVATE))
 
@@ -134,7 +137,9 @@ class RunRoutes:
     def _perfetto(self, request: Request) -> Response:
         entry, stored, _ = self._run(request)
         download = "content-disposition", f'attachment; filename="{entry.key}.pftrace"'
-        return Response(200, b"".join(perfetto.packets(stored)), (BINARY, download, PRIVATE))
+        return Response(
+            200, PacketBody(perfetto.packets(stored), self._workers, entry.key), (BINARY, download, PRIVATE)
+        )
 
     def _console(self, request: Request) -> Response:
         _, _, contents = self._run(request)
@@ -156,7 +161,7 @@ class RunRoutes:
             ("content-security-policy", "default-src 'none'; sandbox"),
             PRIVATE,
         )
-        return Response(200, _pieces(*opened), headers)
+        return Response(200, FileBody(*opened, self._workers), headers)
 
     # -- the runs --------------------------------------------------------------------------------------------------
 
@@ -174,11 +179,14 @@ class RunRoutes:
 
     def _open(self, key: str) -> tuple[Entry, Stored, Contents]:
         entry, path = self._catalog.get(key), self._catalog.path(key)
+        if entry is not None and entry.reason:
+            raise _Refused(403, f"this run is not readable: {entry.reason}")
         if entry is None or path is None:
             raise _Refused(404, "no such run; it may have been moved")
         with self._lock:
             if key not in self._runs:
-                self._runs[key] = Stored(path), Contents(path, bounds=LIVE)
+                stored = Stored(path, cache=self._catalog.cache)
+                self._runs[key] = stored, Contents(path, bounds=LIVE, segments=stored.segments)
                 if len(self._runs) > OPEN_RUNS:
                     self._runs.popitem(last=False)
             self._runs.move_to_end(key)
@@ -198,13 +206,3 @@ class _Refused(Exception):
 def _safe(path: str) -> str:
     name = path.rpartition("/")[2]
     return "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in name)[:100]
-
-
-async def _pieces(descriptor: int, size: int) -> AsyncIterator[bytes]:
-    """The bytes of a file, up to its size when it was opened."""
-    try:
-        while size > 0 and (data := await asyncio.to_thread(os.read, descriptor, min(size, PIECE))):
-            size -= len(data)
-            yield data
-    finally:
-        os.close(descriptor)

@@ -5,16 +5,27 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from chiplog.core import messages
+from chiplog.core.values.text import words
 from chiplog.store.runs.catalog import Catalog
 from chiplog.views.web.auth import Auth, is_loopback
 from chiplog.views.web.http import Server
 from chiplog.views.web.routes import Site
 
+if TYPE_CHECKING:
+    from chiplog.views.web.compactor import Compactor
+
 POLL = 1.0  # s between reads of the directory while a page is open
 SAVE = 10.0  # s between saves of the cache
+STOPPING = 0.4  # s that reads may take to end
+
+
+class StillReading(BaseException):
+    """The server has stopped, but a thread is still reading a run: leave without waiting for it."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -43,33 +54,53 @@ async def serve(
     token: str,
     cache: Path | None,
     hosts: Collection[str] = (),
+    others: Sequence[Path] = (),
+    compact: Mapping[str, str] | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve the runs under a directory until cancelled."""
-    catalog = Catalog(root, cache)
+    """Serve the runs under some directories until cancelled; raises `StillReading` if a thread still reads then.
+
+    With the environment of a process to `compact` them, runs that have ended are compacted.
+    """
+    catalog = Catalog(root, cache, others)
     site = Site(catalog)
+    compactor = None
+    if compact is not None:
+        from chiplog.views.web.compactor import Compactor  # imports subprocess, which the first page need not wait for
+
+        compactor = Compactor(catalog, compact)
     port = listening.getsockname()[1]
-    server = Server(Auth(site, token=token, port=port, hosts=hosts))
-    refreshing = asyncio.create_task(_refresh(site, catalog))
+    auth = Auth(site, token=token, port=port, hosts=hosts)
+    server = Server(auth, auth.trusts)
+    refreshing = asyncio.create_task(_refresh(site, catalog, compactor))
     ready()
     try:
         await server.serve(listening)
     finally:
         refreshing.cancel()
+        if compactor is not None:
+            compactor.stop()
+        if not site.join(STOPPING):
+            raise StillReading
         catalog.save()
 
 
-async def _refresh(site: Site, catalog: Catalog) -> None:
+async def _refresh(site: Site, catalog: Catalog, compactor: Compactor | None = None) -> None:
     """Keep the catalog fresh: often while a page is open, and for at most a tenth of the time."""
     saved = 0.0
     await asyncio.sleep(0.05)  # let the first page load first
-    await asyncio.to_thread(site.load)
+    await site.readers.run("", site.load)
     while True:
         start = time.monotonic()
-        if await asyncio.to_thread(catalog.refresh):
-            site.feed.send("runs", {"version": catalog.version})
-        if time.monotonic() - saved > SAVE:
-            saved = time.monotonic()
-            await asyncio.to_thread(catalog.save)
+        try:
+            if await site.workers.run("refresh", catalog.refresh):
+                site.feed.send("runs", {"version": catalog.version})
+            if time.monotonic() - saved > SAVE:
+                saved = time.monotonic()
+                await site.workers.run("refresh", catalog.save)
+            if compactor is not None:
+                await site.workers.run("refresh", compactor.look)
+        except Exception as error:  # a directory that cannot be read comes and goes; the list looks again
+            messages.once(f"refresh {words(error)}", f"the list of runs cannot be read: {words(error)}")
         taken = time.monotonic() - start
         await asyncio.sleep(max(POLL if site.feed.has_listeners else 5 * POLL, 10 * taken))

@@ -112,7 +112,7 @@ def test_a_span_opened_in_both_versions_is_written_once() -> None:
             other.async_end(None)
             with second.span("reference_inference", ["tpu1"]):
                 pass
-        recording.settle()
+        recording.wait_for_work()
         (mine,) = trace.query(first).main().get()[0].find_all_inner_spans("refer_inference")
         theirs = list(second.timelines["host-MainThread"].cur_step.values())
     assert mine.ended and [(span.name, span.parent_id) for span in theirs] == [
@@ -136,7 +136,7 @@ def test_a_span_that_one_version_alone_opens_is_its_own() -> None:
         first, second = trace.PerfTracer(recording=recording), v2.PerfTracer(recording=recording)
         with first.span("rollout", ["tpu0"]), second.span("environment", ["tpu0"]), run.span("mine"):
             pass
-        recording.settle()
+        recording.wait_for_work()
         (rollout,) = trace.query(first).main().get()[0].find_all_inner_spans("rollout")
         assert [one.name for one in rollout.inner] == ["mine"], "what neither opened is seen by both"
         root = second.timelines["host-MainThread"].root

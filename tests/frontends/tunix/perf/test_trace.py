@@ -16,9 +16,21 @@ from chiplog.frontends.tunix.perf import export, trace
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport
 from chiplog.frontends.tunix.perf.metrics import PerfSpanQuery
 from chiplog.frontends.tunix.perf.span import Span, SpanGroup
+from chiplog.frontends.tunix.perf.trace import Forest
 from chiplog.frontends.tunix.rl.rl_cluster import Role
 from chiplog.runtime.devices import watcher as watch
+from chiplog.store.spans import span as stored
 from tests.frontends.tunix.devices import Later, device, tracer_of
+
+MAIN = "thread-MainThread"
+STEP = stored.StoredSpan(1, 0, "step", "MainThread", 0, 10)
+SPANS = [
+    STEP,
+    stored.StoredSpan(2, 1, "rollout", "MainThread", 1, 3),
+    stored.StoredSpan(3, 2, "rollout", "tpu0", 1, 5, kind="device"),
+    stored.StoredSpan(4, 2, "rollout", "tpu0", 4, 6, kind="device"),
+    stored.StoredSpan(5, 0, "load", "worker", 2, 2),
+]
 
 
 def root_of(tracer: trace.PerfTracer, timeline: str | None = None) -> SpanGroup:
@@ -272,3 +284,40 @@ def test_roles_may_be_words_or_members_of_an_enum() -> None:
     config = SimpleNamespace(role_to_mesh={Role.ACTOR: mesh, "rollout": ["tpu2"]})
     assert export.role_devices(config) == {"actor": ("tpu0", "tpu1"), "rollout": ("tpu2",)}
     assert export.role_devices(SimpleNamespace()) == {}
+
+
+def forest(*spans: stored.StoredSpan, groups: set[int]) -> Forest:
+    return Forest(spans, groups, MAIN, 0.0, float)
+
+
+def contents(group: SpanGroup) -> list[tuple[str, float, float]]:
+    return [(one.name, one.begin, one.end) for one in group.inner]
+
+
+def test_every_timeline_has_an_id() -> None:
+    """The main thread comes first, threads have a prefix, devices do not."""
+    assert forest(*SPANS, groups={1}).timelines() == [MAIN, "tpu0", "thread-worker"]
+    assert forest(groups=set()).timelines() == [MAIN]
+
+
+@pytest.mark.parametrize(
+    ("timeline", "inside"),
+    [
+        (MAIN, [("rollout", 1, 4)]),
+        ("tpu0", [("rollout", 1, 6), ("rollout", 6, 10)]),
+        ("thread-worker", [("load", 2, 4)]),
+    ],
+    ids=["main", "device", "worker"],
+)
+def test_the_groups_of_the_main_thread_are_on_all_timelines(
+    timeline: str, inside: list[tuple[str, float, float]]
+) -> None:
+    """Each with the spans of that timeline; those of a device follow one another."""
+    (step,) = forest(*SPANS, groups={1}).tree(timeline).find_all_inner_groups("step")
+    assert contents(step) == inside
+
+
+def test_a_group_that_is_open_lasts_forever() -> None:
+    """Its duration is negative in the record, and its end infinite in the tree."""
+    root = forest(stored.StoredSpan(1, 0, "step", "MainThread", 3, -1), groups={1}).tree(MAIN)
+    assert contents(root) == [("step", 3, inf)] and root.end == inf

@@ -9,7 +9,7 @@ from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport a
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport
 from chiplog.frontends.tunix.perf.metrics import MetricsT, PerfSpanQuery
 from chiplog.frontends.tunix.perf.trace_export import Traced, TraceExport, trace_of
-from chiplog.frontends.tunix.perf.trace_files import TraceWriter
+from chiplog.frontends.tunix.perf.trace_files import TraceFiles
 from tests.frontends.tunix.devices import tracer_of
 
 
@@ -20,14 +20,14 @@ def users(query: PerfSpanQuery) -> MetricsT:
 def test_only_functions_of_ours_have_a_trace() -> None:
     """Also those whose trace file is switched off; a user's function has none."""
     first, second = PerfMetricsExport.from_role_to_devices({}), ExportV2(enable_trace_writer=False).export_metrics
-    for ours in (first, second, Traced(users, TraceWriter("traces"))):
+    for ours in (first, second, Traced(users, TraceFiles("traces"))):
         assert isinstance(trace_of(ours), TraceExport)
     assert trace_of(users) is None and trace_of(None) is None
 
 
 def test_a_users_function_gets_a_file_beside_it() -> None:
     """It is called as it would be alone, and the spans are in the file."""
-    traced = Traced(users, TraceWriter("traces"))
+    traced = Traced(users, TraceFiles("traces"))
     tracer = tracer_of(export_fn=traced)
     with tracer.span_group("step"):
         pass

@@ -22,11 +22,11 @@ from chiplog.frontends.tunix.perf.experimental.tracer import PerfTracer
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport as OldExport
 from chiplog.frontends.tunix.perf.shared_tracer import Recording
 from chiplog.frontends.tunix.perf.trace_export import trace_of
-from chiplog.frontends.tunix.perf.trace_files import TraceWriter
+from chiplog.frontends.tunix.perf.trace_files import TraceFiles
 from chiplog.frontends.tunix.rl import rl_cluster
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLoggerOptions
 from chiplog.runtime.ranks.detect import Ranks
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 from tests.frontends.tunix.devices import Later, set_clock
 from tests.perfetto.processor import SLICES, args_of, ask
 from tests.support.waiting import wait_for
@@ -35,8 +35,8 @@ S = 10**9
 BORN = 1_700_000_000 * S
 
 
-def span(number: int, name: str, begin: float, end: float, **more: Any) -> Span:
-    return Span(
+def span(number: int, name: str, begin: float, end: float, **more: Any) -> StoredSpan:
+    return StoredSpan(
         number,
         more.pop("parent", 0),
         name,
@@ -48,14 +48,14 @@ def span(number: int, name: str, begin: float, end: float, **more: Any) -> Span:
 
 
 @pytest.fixture
-def files() -> Iterator[TraceWriter]:
+def files() -> Iterator[TraceFiles]:
     """A writer into `traces`, of the second version."""
-    made = TraceWriter("traces", "perfetto_trace_v2", {"actor": ["tpu0", "tpu1"], "rollout": ["tpu0"]})
+    made = TraceFiles("traces", "perfetto_trace_v2", {"actor": ["tpu0", "tpu1"], "rollout": ["tpu0"]})
     yield made
     made.close()
 
 
-def written(made: TraceWriter, *spans: Span) -> Path:
+def written(made: TraceFiles, *spans: StoredSpan) -> Path:
     made.write(spans)
     assert made.flush()
     assert made.path is not None
@@ -74,7 +74,7 @@ def test_files_have_the_documented_names(stem: str, ranks: Ranks, pattern: str) 
     """E1: the time, and the rank where there are several; two of one second do not meet."""
     names = []
     for _ in range(2):
-        made = TraceWriter("traces", stem, rank=ranks, clock=lambda: 1771973518.7)
+        made = TraceFiles("traces", stem, rank=ranks, clock=lambda: 1771973518.7)
         names.append(written(made, span(1, "x", 0, 1)).name)
         made.close()
     assert all(re.fullmatch(pattern, name) for name in names) and len(set(names)) == 2
@@ -95,12 +95,12 @@ def test_nothing_is_written_for_nothing() -> None:
     assert not Path("traces").exists()
 
 
-def test_the_documented_directory_is_for_its_owner_alone(files: TraceWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_directory_is_for_its_owner_alone(files: TraceFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file too; one that a person has named follows the umask."""
     before = os.umask(0o022)
     try:
         monkeypatch.setattr(trace_files, "DIRECTORY", str(Path("documented").absolute()))
-        ours = TraceWriter(None, "perfetto_trace_v2")
+        ours = TraceFiles(None, "perfetto_trace_v2")
         path = written(ours, span(1, "x", 0, 1))
         ours.close()
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700 and stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -115,13 +115,13 @@ def test_a_link_is_not_followed(tmp_path: Path, capfd: pytest.CaptureFixture[str
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     Path("linked").symlink_to(elsewhere)
-    made = TraceWriter("linked")
+    made = TraceFiles("linked")
     made.write([span(1, "x", 0, 1)])
     made.flush()
     assert list(elsewhere.iterdir()) == [] and "is a link or a file" in capfd.readouterr().err
     Path("traces").mkdir()
     Path("traces/perfetto_trace_100.pb").symlink_to(elsewhere / "file")
-    made = TraceWriter("traces", clock=lambda: 100.0)
+    made = TraceFiles("traces", clock=lambda: 100.0)
     assert written(made, span(1, "x", 0, 1)).name == "perfetto_trace_101.pb" and list(elsewhere.iterdir()) == []
     made.close()
 
@@ -130,7 +130,7 @@ def test_a_directory_of_somebody_else_is_left_to_them(tmp_path: Path, monkeypatc
     """Ours is then beside it."""
     monkeypatch.setattr(trace_files, "DIRECTORY", str(tmp_path / "perf_traces"))
     (tmp_path / "perf_traces").symlink_to(tmp_path / "theirs")
-    made = TraceWriter()
+    made = TraceFiles()
     assert written(made, span(1, "x", 0, 1)).parent == tmp_path / f"perf_traces-{os.getuid()}"
     made.close()
 
@@ -161,7 +161,7 @@ PICTURE = [
 def picture(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The slices of a trace by track, and the arguments; the processor found nothing wrong with it."""
     folder = tmp_path_factory.mktemp("traces")
-    made = TraceWriter(str(folder), "perfetto_trace_v2", {"actor": ["tpu0", "tpu1"], "rollout": ["tpu0"]})
+    made = TraceFiles(str(folder), "perfetto_trace_v2", {"actor": ["tpu0", "tpu1"], "rollout": ["tpu0"]})
     path = written(made, *PICTURE)
     made.close()
     slices, args = ask(path, SLICES.replace("s.id,", "s.id, s.track_id,"), "select * from args")
@@ -228,7 +228,7 @@ def test_a_directory_that_cannot_be_written_is_said_once(capfd: pytest.CaptureFi
         assert exporter.writer is not None and exporter.writer.flush()
     exporter.shutdown()
     said = capfd.readouterr().err
-    assert said.count("no trace is written to file/traces: ") == 1 and "any more" not in said
+    assert said.count("cannot write traces to file/traces: ") == 1 and "stopped" not in said
 
 
 @pytest.mark.parametrize("with_run", [False, True])
@@ -247,7 +247,7 @@ def test_a_directory_of_two_files_is_named_once_and_a_journal_where_there_is_one
             pass
     cluster.close()
     said = [line for line in capfd.readouterr().err.splitlines() if "trace" in line]
-    assert len(said) == 1 and "no trace is written to traces: " in said[0]
+    assert len(said) == 1 and "cannot write traces to traces: " in said[0]
     run = cluster.metrics_logger.run
     assert (run is not None) == with_run == ("journal" in said[0])
     assert run is None or f"the journal in {run.dir} has all spans" in said[0]
@@ -279,7 +279,7 @@ def test_a_killed_program_leaves_a_whole_file() -> None:
     assert sum(one["name"] == "inner" for one in slices) == 5
 
 
-def test_a_write_costs_what_is_new(files: TraceWriter) -> None:
+def test_a_write_costs_what_is_new(files: TraceFiles) -> None:
     """E9: the last of many is as large as the first."""
     sizes = [0]
     for step in range(30):
@@ -298,7 +298,7 @@ def test_a_late_device_span_has_the_duration_that_was_recorded(monkeypatch: pyte
     its role, and an arrow leads to it."""
     later = Later()
     roles = {"rollout": ["tpu0"], "actor": ["tpu0"], "refer": ["tpu0"]}
-    made = TraceWriter("traces", "perfetto_trace", roles)
+    made = TraceFiles("traces", "perfetto_trace", roles)
     export_fn = OldExport.from_role_to_devices(roles, made)
     tracer = trace.PerfTracer(export_fn=export_fn, recording=Recording(watcher=later))
     set_clock(monkeypatch, 100, 101, 102, 103)
@@ -342,7 +342,7 @@ def test_a_disk_that_is_too_slow_holds_up_nobody(
 ) -> None:
     """What cannot wait any more is dropped, and that is said."""
     monkeypatch.setattr(trace_files, "WAITING", 2)
-    made = TraceWriter("traces")
+    made = TraceFiles("traces")
     held = made._append
     gate = threading.Event()
     monkeypatch.setattr(made, "_append", lambda spans: (gate.wait(30), held(spans)))

@@ -368,11 +368,14 @@ def test_copied_options_make_loggers_that_share_nothing(make: Make) -> None:
 
 
 def test_a_logger_made_twice_in_a_directory_has_two_files(make: Make) -> None:
-    """Nothing of the first is written over."""
+    """Nothing of the first is written over: it has the same name, and another id."""
+    runs = []
     for value in (1.0, 2.0):
-        logger = make()
+        logger = make(run_name="same")
         logger.log("p", "loss", value, "train", int(value))
         logger.close()
+        runs.append(logger.run)
+    assert {one.name for one in runs} == {"same"} and len({one.id for one in runs}) == 2
     assert len(list(Path("logs").iterdir())) == 2
 
 
@@ -411,7 +414,7 @@ def test_a_backend_that_raises_harms_nobody(make: Make, capfd: pytest.CaptureFix
         logger.log("p", "loss", float(step), "train", step)
     logger.close()
     assert [value for _, value, _ in kept.events] == [0.0, 1.0, 2.0] and kept.closed == 1
-    assert capfd.readouterr().err.count("'fails' fails (ConnectionError: no wind)") == 1
+    assert capfd.readouterr().err.count("'fails' failed (ConnectionError: no wind)") == 1
 
 
 def test_a_factory_that_raises_harms_nobody(make: Make, capfd: pytest.CaptureFixture[str]) -> None:

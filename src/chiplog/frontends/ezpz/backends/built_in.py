@@ -10,6 +10,7 @@ from typing import Any
 
 import chiplog
 from chiplog import TrackerBackend
+from chiplog.core.operating_system import hostname
 from chiplog.frontends.ezpz.backends import service_runs
 from chiplog.frontends.ezpz.environment import EXPERIMENT_VARIABLES, default_project
 from chiplog.frontends.ezpz.run_writer import Writer, start_run
@@ -105,7 +106,7 @@ class WandbBackend(BuiltInBackend):
 
     def sink(self) -> dict[str, object]:
         torch = getattr(sys.modules.get("torch"), "__version__", None)
-        about = {"hostname": os.uname().nodename, "ezpz_version": chiplog.__version__}  # ezpz puts these in the config
+        about = {"hostname": hostname(), "ezpz_version": chiplog.__version__}  # ezpz puts these in the config
         if torch:
             about["torch_version"] = str(torch)
         project = self.project_name or default_project(os.environ)

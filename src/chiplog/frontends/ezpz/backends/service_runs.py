@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from chiplog import Run, TrackerBackend
 from chiplog.assembly.run_sinks import sink_state
+from chiplog.sinks.shared.service_metrics import with_step
 
 logger = logging.getLogger("chiplog.ezpz")
 
@@ -75,7 +76,7 @@ class ActiveWandb(TrackerBackend):
         self.run = run
 
     def log(self, metrics: Mapping[str, object], step: int | float | None = None, commit: bool = True) -> None:
-        self.run.log({**metrics, **({} if step is None else {"step": step})}, commit=commit)
+        self.run.log(dict(metrics) if step is None else with_step(metrics, step), commit=commit)
 
     def log_config(self, config: Mapping[str, object]) -> None:
         self.run.config.update(dict(config), allow_val_change=True)

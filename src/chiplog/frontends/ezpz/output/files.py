@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,9 +16,7 @@ from chiplog import Stored
 from chiplog.core import display
 from chiplog.core.values import convert
 from chiplog.sinks.shared.append_file import keep_aside
-
-if TYPE_CHECKING:
-    from chiplog.views.charts.text_plot_files import Look
+from chiplog.views.charts.text_style import KINDS, TextStyle
 
 logger = logging.getLogger("chiplog.ezpz")
 
@@ -27,14 +24,12 @@ SHEETS = ("metrics.csv", "config.json", "training_history.csv")
 ABOUT = "run_info.json"
 
 
-def text_style(kind: str | None) -> Look:
+def text_style(kind: str | None) -> TextStyle:
     """How text plots are drawn on this terminal."""
-    from chiplog.views.charts.text_plot_files import KINDS, Look
-
     marker = os.environ.get("EZPZ_TPLOT_MARKER", "").lower()
     chosen = (kind or os.environ.get("EZPZ_TPLOT_TYPE", "")).lower()
     screen = display.screen(sys.stdout, os.environ)
-    return Look(
+    return TextStyle(
         width=max(60, min(120, screen.width)),
         colour=screen.colour,
         ascii=screen.ascii,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,12 @@ import xarray as xr
 from matplotlib import pyplot
 
 from chiplog.views.charts import matplotlib_figures
-from chiplog.views.metric_families import filename
+from chiplog.views.metric_families import families, filename
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+logger = logging.getLogger("chiplog.ezpz")
 
 LINES = 8  # chains that are drawn one by one, behind their mean
 
@@ -26,10 +29,12 @@ def plot(
     num_chains: int = 0,
     title: str | None = None,
     x: xr.DataArray | None = None,
+    band: tuple[xr.DataArray, xr.DataArray] | None = None,
     subplots_kwargs: Mapping[str, Any] | None = None,
     plot_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[Figure, Any]:
-    """A figure and its axes: numbers by draw as a line, vectors as their mean with some chains behind it."""
+    """A figure and its axes: numbers by draw as a line, with the `band` of the ranks behind it, vectors as their mean
+    with some chains behind it."""
     figure, axes = pyplot.subplots(**{"figsize": (6.0, 3.6), "dpi": matplotlib_figures.DPI, **(subplots_kwargs or {})})
     at = np.ravel(axes)[0] if isinstance(axes, np.ndarray) else axes
     across = values.dims.index("draw") if "draw" in values.dims else values.ndim - 1
@@ -37,7 +42,9 @@ def plot(
     xs = np.arange(chains.shape[1]) if x is None else np.asarray(x)
     for chain in chains[: num_chains or LINES] if len(chains) > 1 else ():
         at.plot(xs, chain, alpha=0.25, linewidth=0.8, color="0.5")
-    at.plot(xs, np.nanmean(chains, axis=0), **(plot_kwargs or {}))
+    (drawn,) = at.plot(xs, np.nanmean(chains, axis=0), **(plot_kwargs or {}))
+    if band is not None:
+        at.fill_between(xs, *band, color=drawn.get_color(), alpha=0.2, linewidth=0)
     at.set(xlabel="draw" if x is None else getattr(x, "name", None) or "x", ylabel=name, title=title or "")
     return figure, axes
 
@@ -52,22 +59,36 @@ def plot_all(
     subplots_kwargs: Mapping[str, Any] | None = None,
     plot_kwargs: Mapping[str, Any] | None = None,
 ) -> dict[str, Path]:
-    """Plot every variable as `<group>/<name>.png`, like those of a finalized run; returns the paths by name."""
+    """Plot every metric as `<group>/<name>.png`, like those of a finalized run; returns the paths by name.
+
+    Statistics across ranks are not plots of their own: the line is their mean, in the band from minimum to maximum.
+    """
     paths: dict[str, Path] = {}
     for group, dataset in groups.items():
         where = folder / filename(group) if group else folder
-        for variable, values in dataset.data_vars.items():
-            full = str(values.attrs.get("name", variable))
+        variables = {str(values.attrs.get("name", name)): values for name, values in dataset.data_vars.items()}
+        x = _x_values(dataset, xkey)
+        if x is None and xkey is not None:
+            logger.warning(
+                "xkey=%r is not a metric of %s, so its plots are by draw; there are: %s",
+                xkey, f"the group {group!r}" if group else "this history", ", ".join(variables),
+            )  # fmt: skip
+        for family in families(variables):
+            mean = variables.get(family.curves.get("mean", ""), variables.get(family.name))
+            if mean is None:
+                continue
+            edges = [variables[family.curves[one]] for one in ("min", "max") if one in family.curves]
             figure, _ = plot(
-                values,
-                full,
+                mean,
+                family.name,
                 num_chains=num_chains,
                 title=title,
-                x=_x_values(dataset, xkey),
+                x=x,
+                band=(edges[0], edges[1]) if len(edges) == 2 else None,
                 subplots_kwargs=subplots_kwargs,
                 plot_kwargs=plot_kwargs,
             )
-            paths[full] = save(figure, where, full.removeprefix(f"{group}/") if group else full)
+            paths[family.name] = save(figure, where, family.name.removeprefix(f"{group}/") if group else family.name)
             pyplot.close(figure)
     return paths
 

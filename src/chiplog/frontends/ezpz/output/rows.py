@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from chiplog import Stored
-from chiplog.core.records import NONFINITE, Eval, Plain, Step, points
-from chiplog.sinks.shared.history_updates import Update, Updates
+from chiplog.core.records import Eval, Plain, Step, points
+from chiplog.sinks.shared.history_updates import Update, Updates, numbers
 
 
 class LoggedRow(NamedTuple):
@@ -66,11 +66,4 @@ def _backwards(logged: list[LoggedRow], end: int) -> Iterator[LoggedRow]:
 
 
 def _row(update: Update) -> LoggedRow:
-    return LoggedRow(update.step, {name: _numbers(value) for name, value in update.metrics.items()})
-
-
-def _numbers(value: Plain) -> Plain:
-    """A vector or matrix with its NaN and infinities as numbers."""
-    if not isinstance(value, list):
-        return value
-    return [_numbers(NONFINITE.get(one, one) if isinstance(one, str) else one) for one in value]
+    return LoggedRow(update.step, {name: numbers(value) for name, value in update.metrics.items()})

@@ -12,7 +12,7 @@ from chiplog.frontends.tunix.perf import export
 from chiplog.frontends.tunix.perf.experimental import export as export_v2
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsConfig
 from chiplog.frontends.tunix.perf.trace_export import Traced, trace_of
-from chiplog.frontends.tunix.perf.trace_files import TraceWriter
+from chiplog.frontends.tunix.perf.trace_files import TraceFiles
 
 
 def create_perf_config(cluster_config: Any) -> PerfMetricsConfig | None:
@@ -49,9 +49,9 @@ def with_traces(config: PerfMetricsConfig, cluster_config: Any) -> PerfMetricsCo
     trace_dir, devices = options.trace_dir or None, export.role_devices(cluster_config)
     first, second = config.custom_export_fn, config.custom_export_fn_v2
     if first is not None and trace_of(first) is None:
-        first = Traced(first, TraceWriter(trace_dir, "perfetto_trace", devices))
+        first = Traced(first, TraceFiles(trace_dir, "perfetto_trace", devices))
     if second is not None and trace_of(second) is None:
-        second = Traced(second, TraceWriter(trace_dir, "perfetto_trace_v2", devices))
+        second = Traced(second, TraceFiles(trace_dir, "perfetto_trace_v2", devices))
     return PerfMetricsConfig(first, second)
 
 

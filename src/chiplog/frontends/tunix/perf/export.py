@@ -13,7 +13,7 @@ from chiplog.frontends.tunix.perf.shared_tracer import device_names
 from chiplog.frontends.tunix.perf.span import Span, SpanGroup, is_span, walk
 from chiplog.frontends.tunix.perf.topology import RoleTimes, Stretch
 from chiplog.frontends.tunix.perf.trace_export import TraceExport
-from chiplog.frontends.tunix.perf.trace_files import TraceWriter
+from chiplog.frontends.tunix.perf.trace_files import TraceFiles
 from chiplog.metrics.step_values.reducers import MetricsT
 
 ROLES = {"rollout": ("rollout",), "actor": ("actor",), "refer": ("refer", "reference")}
@@ -39,7 +39,7 @@ class PerfMetricsExport:
         `perf_metrics_options` in the training config switch the file off."""
         options = options_of(cluster_config) or PerfMetricsOptions()
         devices = role_devices(cluster_config)
-        writer = TraceWriter(options.trace_dir or None, "perfetto_trace", devices)
+        writer = TraceFiles(options.trace_dir or None, "perfetto_trace", devices)
         return PerfMetricsExport.from_role_to_devices(
             devices,
             writer if options.enable_trace_writer else None,
@@ -51,7 +51,7 @@ class PerfMetricsExport:
     @staticmethod
     def from_role_to_devices(
         role_to_devices: Mapping[str, object],
-        trace_writer: TraceWriter | None = None,
+        trace_writer: TraceFiles | None = None,
         log_rollout_time_at_micro_batch_level: bool = False,
         log_actor_train_time_at_micro_batch_level: bool = False,
         *,
@@ -75,7 +75,7 @@ class _Export:
     def __init__(
         self,
         devices: Mapping[str, tuple[str, ...]],
-        writer: TraceWriter | None,
+        writer: TraceFiles | None,
         micro_batches: tuple[bool, bool],  # whether to log each one's times, of the rollout and of the actor
         legacy_gaps: bool,
     ) -> None:

@@ -177,7 +177,7 @@ def read_yaml(text: str) -> object:
     try:
         import yaml
     except ImportError:
-        raise MissingPackage("reading a YAML config needs the package 'pyyaml': pip install pyyaml") from None
+        raise MissingPackage("reading a YAML config needs the package 'pyyaml': pip install 'chiplog[yaml]'") from None
     document = yaml.safe_load(text)
     return {} if document is None else document
 

@@ -9,12 +9,12 @@ from math import inf
 from chiplog.core.clock import RunClock
 from chiplog.frontends.tunix.perf import trace_files
 from chiplog.frontends.tunix.perf.span import Span, SpanGroup
-from chiplog.store.spans.span import Span as Recorded
+from chiplog.store.spans.span import StoredSpan
 
 DEFAULT_TRACE_DIR = DEFAULT_EXPORT_DIR = trace_files.DIRECTORY
 
 
-class PerfettoTraceWriter(trace_files.TraceWriter):
+class PerfettoTraceWriter(trace_files.TraceFiles):
     """A trace for ui.perfetto.dev, `perfetto_trace_<unix time>.pb`; an unusable directory is reported."""
 
     def __init__(self, export_dir: str | None = None) -> None:
@@ -30,7 +30,7 @@ class PerfettoTraceWriter(trace_files.TraceWriter):
         actor_train_groups: Iterable[Span],
     ) -> None:
         """Append a step: the groups of threads, and the work of each role's devices. Returns when the file has it."""
-        spans: list[Recorded] = []
+        spans: list[StoredSpan] = []
         for at, group in enumerate(global_step_groups):
             spans += self._recorded(group, "Main" if at == 0 else f"Main -- thread {at}", "", 0)
         roles = {"Rollout": rollout_spans, "Reference": refer_inference_spans, "Actor": actor_train_groups}
@@ -40,7 +40,7 @@ class PerfettoTraceWriter(trace_files.TraceWriter):
         self.write(spans)
         self.flush()
 
-    def _recorded(self, span: Span, lane: str, kind: str, parent: int) -> Iterator[Recorded]:
+    def _recorded(self, span: Span, lane: str, kind: str, parent: int) -> Iterator[StoredSpan]:
         """Yield a span, if it has ended, and those inside it."""
         number = next(self._numbers)
         if span.end != inf:

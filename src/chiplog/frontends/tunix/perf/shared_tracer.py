@@ -28,7 +28,7 @@ from chiplog.core.tracing.timelines import labels
 from chiplog.core.tracing.tracer import Tracer, Watcher
 from chiplog.metrics.step_values.reducers import MetricsT
 from chiplog.runtime.devices.watcher import DeviceWatcher
-from chiplog.store.spans.span import Span, expand
+from chiplog.store.spans.span import StoredSpan, expand
 
 SETTLE = 30.0  # s that `synchronize` waits for devices
 WAITING = 50_000  # spans that may wait until a view reads them
@@ -36,10 +36,10 @@ WAITING = 50_000  # spans that may wait until a view reads them
 SIMULTANEOUS = 1_000_000  # ns between the starts of a span that both versions have opened
 NEW_NAMES = {"refer_inference": "reference_inference", "peft_train_step": "peft_train"}  # by the first version's names
 
-Reader = Callable[[list[Span]], None]
+Reader = Callable[[list[StoredSpan]], None]
 
 
-class Launching(Span, frozen=True):
+class Launching(StoredSpan, frozen=True):
     """A span of a host that gave work to devices, whose parts may arrive much later."""
 
 
@@ -53,7 +53,7 @@ class Recording:
             self._watcher = DeviceWatcher() if watcher is None else watcher
             self.tracer = Tracer(self._watcher, self.collect)
         else:
-            self.tracer = self.run.parts.tracer
+            self.tracer = self.run.tracer
         if zero is None:
             zero = RunClock().offset if self.run is None else self.run.now() - monotonic_ns()
         self.zero = zero
@@ -77,16 +77,16 @@ class Recording:
         """Pass every span that has finished by now, on devices too, to the readers."""
         self.tracer.poll()
         if self.run is not None:
-            self.run.tasks.write_spans()
+            self.run.write_spans()
         else:
-            while self.tracer.take(self.zero) is not None:
+            while self.tracer.next_batch(self.zero) is not None:
                 pass
         with self.lock:
             self._pass_on()
 
-    def settle(self, timeout: float = SETTLE) -> None:
+    def wait_for_work(self, timeout: float = SETTLE) -> None:
         """Wait for the devices, then collect; mark what a device has not finished within the timeout."""
-        self.tracer.settle(timeout)
+        self.tracer.wait_for_work(timeout)
         self.collect()
 
     def seconds(self, wall: int) -> float:
@@ -127,7 +127,7 @@ class Recording:
                 except Exception as error:
                     messages.once("tunix spans", f"spans cannot be shown: {error!r}; the journal has them")
 
-    def _visible(self, view: int, finished: Sequence[Span], spans: Sequence[Opening]) -> list[Span]:
+    def _visible(self, view: int, finished: Sequence[StoredSpan], spans: Sequence[Opening]) -> list[StoredSpan]:
         """Return the spans of a view, each with the nearest visible one as its parent."""
         visible = []
         for one, span in zip(finished, spans, strict=True):
@@ -142,14 +142,14 @@ class Arrivals:
     """Spans in the order in which they arrived, for readers that ask what is new; the oldest are dropped."""
 
     def __init__(self, most: int = 50_000) -> None:
-        self._kept: deque[Span] = deque(maxlen=most)
+        self._kept: deque[StoredSpan] = deque(maxlen=most)
         self._count = 0  # of all that ever arrived
 
-    def add(self, spans: Sequence[Span]) -> None:
+    def add(self, spans: Sequence[StoredSpan]) -> None:
         self._kept.extend(spans)
         self._count += len(spans)
 
-    def since(self, count: int) -> tuple[list[Span], int]:
+    def since(self, count: int) -> tuple[list[StoredSpan], int]:
         """Return the spans after the first `count`, and how many have arrived in all."""
         new, kept = self._count - count, len(self._kept)
         if new > kept:
@@ -175,9 +175,9 @@ class Reading:
     def __init__(self) -> None:
         self._counts: WeakKeyDictionary[Arrivals, int] = WeakKeyDictionary()
 
-    def new(self, recorded: Recorded) -> list[Span]:
+    def new(self, recorded: Recorded) -> list[StoredSpan]:
         """Return the spans that have arrived since the last call."""
-        new: list[Span] = []
+        new: list[StoredSpan] = []
         for one in recorded.values() if isinstance(recorded, Mapping) else (recorded,):
             spans, self._counts[one.arrivals] = one.arrivals.since(self._counts.get(one.arrivals, 0))
             new += spans

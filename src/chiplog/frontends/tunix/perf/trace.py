@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from math import inf
 
 from chiplog.core.tracing.span import Span as Opening
 from chiplog.frontends.tunix.perf.metrics import PerfSpanQuery
@@ -19,14 +21,16 @@ from chiplog.frontends.tunix.perf.shared_tracer import (
     device_names,
     outer_of,
 )
-from chiplog.frontends.tunix.perf.span_tree import THREAD, Forest
+from chiplog.frontends.tunix.perf.span import Span, SpanGroup
 from chiplog.frontends.tunix.perf.trace_export import ExportCall
 from chiplog.metrics.step_values.reducers import MetricsT
-from chiplog.store.spans.span import Span as Recorded
+from chiplog.store.spans.span import StoredSpan
 
 VERSION = 1
 MOST = 50_000  # spans that a query sees; the journal has older ones
 STEPS = 8  # exports whose spans a query sees
+HOSTS = ("", "task")
+THREAD = "thread-"
 
 
 class NoopTracer(NoTracer):
@@ -57,8 +61,8 @@ class PerfTracer:
         self._devices = device_names(devices)
         self._export = ExportCall("perf", export_fn, self._recording, lambda: query(self))
         self._groups: dict[int, Opening] = {}  # open ones, and those that a query sees, by id
-        self._done: deque[list[Recorded]] = deque(maxlen=STEPS)  # one list per export
-        self._new: deque[Recorded] = deque(maxlen=MOST)  # since the last export
+        self._done: deque[list[StoredSpan]] = deque(maxlen=STEPS)  # one list per export
+        self._new: deque[StoredSpan] = deque(maxlen=MOST)  # since the last export
         self._arrivals = Arrivals(MOST)
         self._recording.read(VERSION, self._read)
 
@@ -78,7 +82,7 @@ class PerfTracer:
 
     def synchronize(self) -> None:
         """Wait until the devices have finished their work."""
-        self._recording.settle()
+        self._recording.wait_for_work()
 
     def print(self) -> None:
         """Print every timeline as a tree."""
@@ -98,20 +102,20 @@ class PerfTracer:
                 self._forget_groups({span.id for step in self._done for span in step})
         return metrics
 
-    def _spans(self) -> Iterator[Recorded]:
+    def _spans(self) -> Iterator[StoredSpan]:
         for step in list(self._done):
             yield from step
         yield from list(self._new)
 
-    def _open_groups(self) -> Iterator[Recorded]:
+    def _open_groups(self) -> Iterator[StoredSpan]:
         """Yield the groups that have not ended, marked by a negative duration."""
         for number, group in list(self._groups.items()):
             if not group.stop and group.lane is not None:
                 outer = outer_of(group, VERSION)
                 parent = 0 if outer is None else outer.id
-                yield Recorded(number, parent, group.name, group.lane.label, group.start + self._recording.zero, -1)
+                yield StoredSpan(number, parent, group.name, group.lane.label, group.start + self._recording.zero, -1)
 
-    def _read(self, spans: list[Recorded]) -> None:
+    def _read(self, spans: list[StoredSpan]) -> None:
         self._new.extend(spans)
         self._arrivals.add(spans)
 
@@ -149,3 +153,69 @@ class _OpenGroup(OpenSpan):
         if isinstance(self.span, Opening):
             self._tracer._start_group(self.span)
         return self
+
+
+class Forest:
+    """The trees of some spans; `groups` are the ids of those that were opened as groups."""
+
+    def __init__(
+        self, spans: Iterable[StoredSpan], groups: set[int], main: str, born: float, seconds: Callable[[int], float]
+    ) -> None:
+        self._spans = sorted(spans, key=lambda span: (span.start, -span.duration, span.id))  # outer ones first
+        self._main, self._born, self._seconds = main, born, seconds
+        hosts = [span for span in self._spans if span.kind in HOSTS]
+        self._hosts = {span.id: span for span in hosts}
+        self._opened = groups
+        self._groups = groups | {span.parent for span in hosts if span.parent in self._hosts}
+
+    def timelines(self) -> list[str]:
+        """Return the ids of all timelines: `thread-` and its name for a host, the name of a device."""
+        return list(dict.fromkeys([self._main, *(timeline_of(span) for span in self._spans)]))
+
+    def tree(self, timeline: str) -> SpanGroup:
+        root = SpanGroup("root", begin=self._born)
+        nodes: dict[int, SpanGroup] = {}
+        placed: list[tuple[float, float, SpanGroup]] = []  # the main thread's groups by their starts
+        busy = -inf  # until when a device works
+        with_part = {span.parent for span in self._spans if span.kind not in HOSTS and span.thread == timeline}
+        for span in self._spans:
+            lane = timeline_of(span)
+            begin, end = self._seconds(span.start), _end(span, self._seconds)
+            grouped = span.id in self._groups and (span.id in self._opened or span.id not in with_part)
+            if span.kind in HOSTS and grouped and lane in (self._main, timeline):
+                outer = self._around(span, nodes) or (root if lane == self._main else _at(placed, begin, root))
+                as_span = lane == timeline and span.id not in self._opened
+                nodes[span.id] = group = SpanGroup(span.name, outer, begin, end, as_span)
+                group.error = span.error
+                if lane == self._main:
+                    placed.append((begin, end, group))
+            elif lane == timeline:
+                outer = self._around(span, nodes) or (root if lane == self._main else _at(placed, begin, root))
+                if span.kind == "device":  # one after another, even if they may overlap
+                    begin = min(max(begin, busy), end)
+                    busy = max(busy, end)
+                outer.inner.append(Span(span.name, begin, end, span.error))
+        return root
+
+    def _around(self, span: StoredSpan, nodes: dict[int, SpanGroup]) -> SpanGroup | None:
+        """Return the nearest group around a span."""
+        parent = span.parent
+        while parent and parent not in nodes and parent in self._hosts:
+            parent = self._hosts[parent].parent
+        return nodes.get(parent)
+
+
+def timeline_of(span: StoredSpan) -> str:
+    return f"{THREAD}{span.thread}" if span.kind in HOSTS else span.thread
+
+
+def _end(span: StoredSpan, seconds: Callable[[int], float]) -> float:
+    return inf if span.duration < 0 else seconds(span.end)
+
+
+def _at(placed: Sequence[tuple[float, float, SpanGroup]], moment: float, root: SpanGroup) -> SpanGroup:
+    """Return the innermost group of the main thread that was open at a moment."""
+    for at in range(bisect_right(placed, moment, key=lambda one: one[0]) - 1, -1, -1):
+        if placed[at][1] > moment:
+            return placed[at][2]
+    return root

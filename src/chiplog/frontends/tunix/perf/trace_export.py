@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 from chiplog.core import messages
 from chiplog.frontends.tunix.perf.at_exit import exit_waits
 from chiplog.frontends.tunix.perf.shared_tracer import Reading, Recorded, Recording
-from chiplog.frontends.tunix.perf.trace_files import TraceWriter
+from chiplog.frontends.tunix.perf.trace_files import TraceFiles
 from chiplog.metrics.step_values.reducers import MetricsT
-from chiplog.store.spans.span import Span
+from chiplog.store.spans.span import StoredSpan
 
 T = TypeVar("T", bound=Recorded)
 
@@ -18,11 +18,11 @@ T = TypeVar("T", bound=Recorded)
 class TraceExport:
     """Appends what has been recorded since the last call to a trace file; without a writer it only reads."""
 
-    def __init__(self, writer: TraceWriter | None) -> None:
+    def __init__(self, writer: TraceFiles | None) -> None:
         self.writer = writer
         self._reading = Reading()
 
-    def write(self, recorded: Recorded) -> list[Span]:
+    def write(self, recorded: Recorded) -> list[StoredSpan]:
         """Write the new spans in the background, and return them."""
         spans = self._reading.new(recorded)
         if self.writer is not None:
@@ -44,7 +44,7 @@ class TraceExport:
 class Traced(Generic[T]):
     """A user's export function with a trace file beside it."""
 
-    def __init__(self, function: Callable[[T], MetricsT], writer: TraceWriter) -> None:
+    def __init__(self, function: Callable[[T], MetricsT], writer: TraceFiles) -> None:
         self._function, self.trace = function, TraceExport(writer)
 
     def __call__(self, recorded: T) -> MetricsT:
@@ -91,7 +91,7 @@ class ExportCall(Generic[T]):
 
     def _write_late(self, timeout: float) -> None:
         try:
-            self._recording.settle(timeout)
+            self._recording.wait_for_work(timeout)
             if (trace := trace_of(self.function)) is not None:
                 trace.write(self._recorded())
         except Exception as error:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from chiplog.core import messages, records
 from chiplog.core.background import forks
-from chiplog.core.paths import file_mode, is_private, make_place
+from chiplog.core.files.writing import make_place
+from chiplog.core.paths import file_mode, in_run
 from chiplog.frontends.tunix.perf import at_exit
 from chiplog.frontends.tunix.perf.experimental import constants
 from chiplog.frontends.tunix.perf.experimental.span import Span as SpanV2
@@ -25,13 +26,13 @@ from chiplog.frontends.tunix.perf.shared_tracer import Launching
 from chiplog.frontends.tunix.perf.span import Span
 from chiplog.runtime.ranks import detect
 from chiplog.store.perfetto.trace import Trace
-from chiplog.store.spans.span import Span as Recorded
+from chiplog.store.spans.span import StoredSpan
 
 DIRECTORY = "/tmp/perf_traces"
 WAITING = 100_000  # spans that may wait for the disk; more are dropped, which is reported
 
 
-class TraceWriter:
+class TraceFiles:
     """Appends spans to `<dir>/<stem>_<unix time>.pb`, a file that the first of them creates."""
 
     def __init__(
@@ -50,13 +51,13 @@ class TraceWriter:
         self._layout = (LayoutV1 if stem == "perfetto_trace" else LayoutV2)(role_to_devices or {})
         self._trace: Trace | None = None
         self._fd = -1
-        self._jobs: SimpleQueue[Sequence[Recorded] | threading.Event | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Sequence[StoredSpan] | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._queued = self._written = 0  # spans; each is counted by one thread only
         self._gave_up = False
         forks.watch(self)
 
-    def write(self, spans: Sequence[Recorded]) -> None:
+    def write(self, spans: Sequence[StoredSpan]) -> None:
         """Write spans in the background."""
         if not spans or self._gave_up:
             return
@@ -118,11 +119,11 @@ class TraceWriter:
     def _report(self, error: Exception) -> None:
         """Report the directory, once for all files in it, and where the spans are."""
         place = str(self.path.parent) if self.path is not None else self._dir or DIRECTORY
-        more = " any more" if self.path is not None else ""
-        instead = f"; the journal in {self.journal} has all spans" if self.journal else "; training goes on"
-        messages.once(f"tunix trace {place}", f"no trace is written to {place}{more}: {error}{instead}")
+        what = "stopped writing traces to" if self.path is not None else "cannot write traces to"
+        instead = f"; the journal in {self.journal} has all spans" if self.journal else "; training continues"
+        messages.once(f"tunix trace {place}", f"{what} {place}: {error}{instead}")
 
-    def _append(self, spans: Sequence[Recorded]) -> None:
+    def _append(self, spans: Sequence[StoredSpan]) -> None:
         if self._gave_up:
             return
         if self._trace is None:
@@ -145,7 +146,7 @@ class LayoutV2:
                 self._roles.setdefault(device, []).append(role.title())
         self._rollout: dict[str, bool] = {}  # whether a host timeline did nothing but rollouts at first
 
-    def read(self, spans: Sequence[Recorded]) -> None:
+    def read(self, spans: Sequence[StoredSpan]) -> None:
         """Note what new timelines do."""
         names: dict[str, set[str]] = {}
         for span in spans:
@@ -163,7 +164,7 @@ class LayoutV2:
     def roles(self, timeline: str, kind: str) -> str:
         return ", ".join(self._roles.get(timeline.removesuffix("_queue") if kind == "queue" else timeline, ()))
 
-    def name(self, span: Recorded) -> str:
+    def name(self, span: StoredSpan) -> str:
         """Return a name such as `rollout (step=100, group_id=5)`, with the tags that identify such a span."""
         shown = constants.SHOWN.get(span.name, ("step",))
         tags = [f"{constants.SHORT.get(tag, tag)}={span.tags[tag]}" for tag in shown if tag in span.tags]
@@ -176,21 +177,21 @@ class LayoutV1(LayoutV2):
     def above(self, timeline: str, kind: str) -> str:
         return "Main" if kind in ("", "task") else self.roles(timeline, kind) or "Devices"
 
-    def name(self, span: Recorded) -> str:
+    def name(self, span: StoredSpan) -> str:
         return span.name
 
 
-def recorded(span: Span | SpanV2, number: int, parent: int, lane: str, kind: str, zero: int = 0) -> Recorded:
+def recorded(span: Span | SpanV2, number: int, parent: int, lane: str, kind: str, zero: int = 0) -> StoredSpan:
     """Return a finished span of either version as a tracer records it; its step is the tag of that name."""
     start, stop = (round(second * 1e9) + zero for second in (span.begin, span.end))
     tags = dict(span.tags) if isinstance(span, SpanV2) else {}
     step = tags["step"] if isinstance(tags.get("step"), int) else None
-    return Recorded(
+    return StoredSpan(
         number, parent, span.name, lane, start, stop - start, step, tags, bool(span.error), kind=kind, error=span.error
     )
 
 
-def _batch(spans: Sequence[Recorded], layout: LayoutV2) -> records.SpansRecord:
+def _batch(spans: Sequence[StoredSpan], layout: LayoutV2) -> records.SpansRecord:
     """Return spans as a record, under the names of the layout."""
     layout.read(spans)
     names: dict[str, int] = {}
@@ -242,9 +243,9 @@ def _directory(folder: Path) -> Path:
 
 def _make(folder: Path, own: bool = False) -> Path:
     """Create a directory; one of our `own` choice is private. Never follows a link."""
-    make_place(folder.parent)
+    make_place(folder if in_run(folder) else folder.parent)
     with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700 if own or is_private(folder) else 0o777)
+        folder.mkdir(mode=0o700 if own else 0o777)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(f"{folder} is a link or a file; pass the directory itself as trace_dir")

@@ -211,7 +211,7 @@ class RLCluster:
     def _end_traces(self) -> None:
         """Wait for the devices, and complete the trace files."""
         if self._recording is not None:
-            self._recording.settle(self.metrics_logger.left())
+            self._recording.wait_for_work(self.metrics_logger.left())
         first, second = self._traces
         if first is not None and isinstance(self.perf, trace.PerfTracer):
             first.flush(trace.query(self.perf))

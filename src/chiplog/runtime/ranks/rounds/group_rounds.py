@@ -6,23 +6,25 @@ All but `enqueue` is called with the round lock held, by the thread of the ranks
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from chiplog.core.records import Row
+from chiplog.metrics.ranks.row_matching import RowMatcher
 from chiplog.metrics.ranks.statistics import Values
-from chiplog.metrics.ranks.step_gather import GatheredStep, RankRow, Topic
+from chiplog.metrics.ranks.step_gather import GatheredStep, RankRow, StepGather, Topic
 from chiplog.runtime.ranks.reduce_options import ReduceOptions
 from chiplog.runtime.ranks.rounds.exchange import Exchange
-from chiplog.runtime.ranks.rounds.gathers import Gathers
-from chiplog.runtime.ranks.rounds.membership import Membership
 from chiplog.runtime.ranks.rounds.protocol import Farewell, Message, RankFacts
 from chiplog.runtime.ranks.rounds.rank_facts import FactsByRank
-from chiplog.runtime.ranks.rounds.round_timing import RoundTiming
 from chiplog.runtime.ranks.rounds.row_queue import QueuedRow, RowQueue
 from chiplog.runtime.ranks.rounds.shutdown_flags import ShutdownFlags
 from chiplog.runtime.ranks.statistics_gaps import Gaps
 from chiplog.runtime.ranks.statistics_writer import StatisticsWriter
 from chiplog.runtime.ranks.transport.group import Group, Pause
+
+TICK = 0.25  # s between two rounds if no rank waits for one
+GRACE = 0.01  # s after which a rank with nothing to send joins a round that another rank may wait for
+FIRST_POLL = 0.005  # s until the group is polled again; it doubles
 
 
 class UnderWay(Exception):
@@ -221,3 +223,160 @@ def rank_row(queued: QueuedRow, values: Values) -> RankRow:
 def do_not_wait() -> None:
     """A pause that gives up at once."""
     raise UnderWay
+
+
+class Membership:
+    """The members of the current group; nobody while the group is incomplete."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self.members: Sequence[int] = ()
+        self.was_formed = False  # at least once
+        self._finished: set[int] = set()
+        self._finished_here: set[int] = set()  # since this group was formed
+
+    def form(self, members: Sequence[int]) -> None:
+        """Start with a new group, or with none."""
+        self.members = members
+        self._finished_here = set()
+        self.was_formed = self.was_formed or bool(members)
+
+    def finish(self, rank: int) -> None:
+        """A rank has finished: the next group is formed without it."""
+        self._finished_here.add(rank)
+        self._finished.add(rank)
+        self._group.leave(rank)
+
+    def unnoticed(self) -> set[int]:
+        """The members that have finished without announcing it in a round."""
+        try:
+            return set(self._group.left()).intersection(self.members) - self._finished_here
+        except Exception:  # the store has gone with the rank that held it
+            return set()
+
+    @property
+    def finished_here(self) -> str:
+        """The ranks that have left the current group, for a message."""
+        return ", ".join(map(str, sorted(self._finished_here)[:8]))
+
+    @property
+    def others_left_group(self) -> bool:
+        """Whether all other members of the current group have finished."""
+        return bool(self._finished_here) and len(self._finished_here) + 1 >= len(self.members)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether all other ranks of the run have finished."""
+        return self.was_formed and len(self._finished) + 1 >= self._group.world
+
+
+class RoundTiming:
+    """The timing of one rank; `sync` if its callers wait for rounds, `root` on rank 0."""
+
+    def __init__(self, *, sync: bool, root: bool, world: int) -> None:
+        self._sync, self._root, self._world = sync, root, world
+        self._collided = 0.0  # when a row last found a round under way
+        self.reset()
+
+    def reset(self) -> None:
+        """Start with a new group."""
+        self.due = 0.0
+        self._grace = TICK if self._root else GRACE
+        self._form_poll = FIRST_POLL
+
+    def schedule(self, now: float, *, hurry: bool) -> None:
+        """Set the time of the next round."""
+        if hurry:
+            self.due = now + GRACE
+        else:
+            self.due = now + (self._grace if self._sync else TICK)
+
+    def learn(self, *, row_waited: bool, took: float) -> None:
+        """Adapt the time after which this rank joins with nothing to send, after it has done so.
+
+        Earlier if the others waited for it; later if a row followed, which then needed a second round. This works only
+        if every rank gets the row: then all of them notice that one round was not enough.
+        """
+        if row_waited:
+            self._grace = min(2 * self._grace, TICK)
+        elif took < GRACE / 2:
+            self._grace = GRACE
+
+    def collide(self) -> None:
+        """A row has found a round under way."""
+        self._collided = time.monotonic()
+
+    def form_poll(self, *, was_formed: bool) -> float:
+        """Seconds until the group is asked again whether it is complete."""
+        longest = 0.5 if was_formed else min(0.5, max(0.02, 0.0005 * self._world))
+        self._form_poll = min(2 * self._form_poll, longest)
+        return self._form_poll
+
+    def round_poll(self, now: float, elapsed: float, *, idle: bool) -> float:
+        """Seconds until the round under way is polled again; `idle` if a row of this rank would wake the poller."""
+        if self._sync and idle:
+            return max(0.001, min(0.5 * elapsed, GRACE / 2))
+        least, most = (20e-6, 0.002) if self._sync else (0.001, 0.02)
+        return max(least, min(0.1 * min(elapsed, now - self._collided), most))
+
+
+class Gathers:
+    """One gather per topic, for the members of the current group.
+
+    With the option `order`, training rows are matched one by one instead, and stay when the group changes: what a rank
+    logged before it finished still counts.
+    """
+
+    def __init__(self, rank: int, world: int, options: ReduceOptions) -> None:
+        self._rank, self._deadline = rank, options.deadline
+        self.matcher = RowMatcher(rank, range(world), options.deadline) if options.order else None
+        self.form(())
+
+    def form(self, members: Sequence[int], after: int | float | None = None) -> None:
+        """Start with a new group; training rows of other ranks up to the step `after` are too old for it."""
+        self._by_topic: dict[Topic, StepGather | RowMatcher] = {
+            topic: StepGather(members, self._deadline) for topic in Topic
+        }
+        if self.matcher is not None:
+            self._by_topic[Topic.TRAIN] = self.matcher
+            self.matcher.form(members)
+        self._after = after
+
+    @property
+    def train(self) -> StepGather | RowMatcher:
+        return self._by_topic[Topic.TRAIN]
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(map(len, self._by_topic.values()))
+
+    def add_own(self, row: RankRow, now: float, step: int | float) -> None:
+        """Add a row of this rank, which was logged at this step."""
+        if row.counted and self.matcher is not None:
+            self.matcher.add(self._rank, row, now, step)
+        else:
+            self._by_topic[row.topic].add(self._rank, row, now)
+
+    def add(self, rank: int, row: RankRow, now: float) -> None:
+        """Add a row of another rank, unless it was logged before the group was complete again."""
+        is_step = row.topic is Topic.TRAIN and self.matcher is None
+        if not is_step or self._after is None or row.step > self._after:
+            self._by_topic[row.topic].add(rank, row, now)
+
+    def finish(self, rank: int) -> None:
+        """A rank will not send any more rows."""
+        for gather in self._by_topic.values():
+            gather.leave(rank)
+
+    def end_round(self) -> None:
+        """What arrives from now on is later."""
+        for gather in self._by_topic.values():
+            gather.end_round()
+
+    def ready(self, now: float) -> Iterator[tuple[Topic, GatheredStep]]:
+        """Remove the steps that are complete, or have waited too long."""
+        return ((topic, step) for topic, gather in self._by_topic.items() for step in gather.ready(now))
+
+    def rest(self) -> Iterator[tuple[Topic, GatheredStep]]:
+        """Remove all steps, at the end."""
+        return ((topic, step) for topic, gather in self._by_topic.items() for step in gather.rest())

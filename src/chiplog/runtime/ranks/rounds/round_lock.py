@@ -1,4 +1,4 @@
-"""The lock of whoever runs a round: the thread, or a caller that waits for its row."""
+"""The lock held while a round runs: by the thread, or by a caller that waits for its row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RoundLock:
         self._holder = 0
 
     def acquire(self, timeout: float = 0.0) -> bool:
-        """Take the lock within so many seconds; false if that fails, or if this thread holds it already."""
+        """Take the lock within this many seconds; False if that fails, or if this thread holds it already."""
         if self._holder == threading.get_ident() or not self._lock.acquire(timeout=timeout):
             return False
         self._holder = threading.get_ident()

@@ -11,6 +11,7 @@ from chiplog.metrics.ranks.statistics import Values
 from chiplog.metrics.ranks.step_gather import Topic
 
 MOST_ROWS, MOST_VALUES = 10_000, 1_000_000  # bounds while the group is incomplete; the values are an estimate
+NAME = 100  # characters of names that count as a value
 FEW = 100  # rows that may wait, however long they are
 
 
@@ -25,7 +26,7 @@ class QueuedRow(NamedTuple):
 
 
 class RowQueue:
-    """A bounded queue without a lock: any thread appends, and whoever holds the round lock takes."""
+    """A bounded queue without a lock: any thread appends, and the holder of the round lock takes."""
 
     def __init__(self) -> None:
         self._rows: deque[QueuedRow] = deque()
@@ -40,7 +41,7 @@ class RowQueue:
     def append(self, row: QueuedRow) -> None:
         """Add a row; if the queue is full, the oldest one is dropped and that is reported."""
         if len(self._rows) >= FEW:
-            self._make_room(max(FEW, min(MOST_ROWS, MOST_VALUES // (len(row.values) or 1))))
+            self._make_room(max(FEW, min(MOST_ROWS, MOST_VALUES // _weigh(row.values))))
         self._rows.append(row)
 
     def pop(self) -> QueuedRow:
@@ -57,3 +58,9 @@ class RowQueue:
             self._rows.popleft()
         except IndexError:  # the thread has just taken them all
             pass
+
+
+def _weigh(values: Row | Values) -> int:
+    """About how many values with short names take as much memory."""
+    names = values.names if isinstance(values, Values) else values
+    return max(1, len(names), sum(len(str(name)) for name in names) // NAME)

@@ -11,7 +11,7 @@ from chiplog.core.background.wakeup import WakeUp
 from chiplog.core.records import Row
 from chiplog.metrics.ranks.row_matching import Positions
 from chiplog.metrics.ranks.statistics import is_reduced
-from chiplog.metrics.ranks.step_gather import Topic
+from chiplog.metrics.ranks.step_gather import RowRequest, Topic
 from chiplog.runtime.ranks.rounds.group_rounds import GroupRounds, UnderWay, do_not_wait, rank_row
 from chiplog.runtime.ranks.rounds.protocol import Outbox
 from chiplog.runtime.ranks.rounds.round_lock import RoundLock
@@ -22,6 +22,7 @@ from chiplog.runtime.ranks.transport.late_group import has_group
 AHEAD = 256  # rows that a rank may be ahead of rank 0
 BACKGROUND = "chiplog-background"  # the thread that logs values from a device; it must not wait
 FORMING = 2.0  # s that the start of a run waits for the other ranks
+LONG_WAIT = 2.0  # s after which a row that waits for other ranks is reported
 LOCAL_WAIT = 1.0  # s to wait for a row with names that no other rank has logged
 LOCAL_WAITS = 3  # such waits at most
 
@@ -38,6 +39,7 @@ class SyncRows:
         self._first = True
         self._local_names: set[str] = set()  # that only this rank logs, as far as waiting has shown
         self._local_waits = 0
+        self._waiting: tuple[float, int | float] | None = None  # since when a row waits, and its step
 
     def __call__(self, row: Row, step: int | float, *, counted: bool) -> Row:
         """The row with its statistics, if this rank gets them and they arrive in time."""
@@ -47,8 +49,12 @@ class SyncRows:
             self._first = False
             if rounds.exchange is None and not rounds.membership.was_formed:
                 self._expect_group()
-        if self._matcher is not None and rounds.exchange is None and rounds.receives and rounds.membership.is_last:
+        if rounds.exchange is None and self._is_last:
             return self._look_up(row, step, position)
+        if rounds.exchange is None and not rounds.membership.was_formed and not rounds.receives:
+            if self._options.includes(step):  # rank 0 has not started, and needs this row when it does
+                rounds.enqueue(Topic.TRAIN, step, row, position)
+            return row
         if rounds.exchange is None or rounds.gaps.open is not None:  # the group is incomplete
             rounds.newest = step
             return row
@@ -107,10 +113,30 @@ class SyncRows:
     def _wait_for_statistics(self, row: Row, step: int | float, position: int | None) -> Row:
         """Run rounds until the row has its statistics."""
         started = time.monotonic()
+        self._waiting = started, step
+        try:
+            return self._wait_in_rounds(row, step, position, started)
+        finally:
+            self._waiting = None
+
+    def report_wait(self) -> float:
+        """A background task: report once what a `log` call waits for."""
+        if (waiting := self._waiting) is not None and time.monotonic() - waiting[0] > LONG_WAIT:
+            others = ", ".join(str(rank) for rank in self._rounds.membership.members if rank != self._group.rank)
+            messages.once(
+                f"sync wait {id(self)}",
+                f"`log` at step {waiting[1]} is waiting up to {self._options.deadline:g} s for "
+                f"{f'ranks {others}' if others else 'absent ranks'} (reduce='sync'); reduce='async' does not wait",
+            )
+        return LONG_WAIT / 2
+
+    def _wait_in_rounds(self, row: Row, step: int | float, position: int | None, started: float) -> Row:
         if not self._lock.acquire(self._options.deadline):
             return row  # in a signal handler, or the thread is in a round that misses a rank
-        rounds = self._rounds
+        rounds, request = self._rounds, None
         try:
+            if rounds.exchange is None:  # the group broke up while this waited for the lock
+                return self._matched(row, step, position)
             rounds.enqueue(Topic.TRAIN, step, row, position)
             rounds.pack()
             gather = rounds.gathers.train
@@ -128,6 +154,7 @@ class SyncRows:
                 rounds.finish_round(None if self._group.waits else self._pause)
         except (GroupBroken, UnderWay) as error:
             rounds.break_up(str(error))
+            return self._with_statistics(row, request) if self._is_last else row
         finally:
             self._lock.release()
         return row
@@ -148,21 +175,36 @@ class SyncRows:
             self._local_names.update(names)
         return True
 
+    @property
+    def _is_last(self) -> bool:
+        """Whether the other ranks have finished, and this one has the rows that they left."""
+        rounds = self._rounds
+        return self._matcher is not None and rounds.receives and rounds.membership.is_last
+
     def _look_up(self, row: Row, step: int | float, position: int | None) -> Row:
         """The row with the statistics of what ranks logged that have finished since."""
-        assert self._matcher is not None
         if not self._options.includes(step) or not self._lock.acquire(self._options.deadline):
             return row
         try:
-            _, values = Outbox(self._options.counters).values(row)
-            queued = QueuedRow(Topic.TRAIN, step, row, time.time_ns(), position)
-            self._matcher.add(self._group.rank, rank_row(queued, values), time.monotonic(), step)
-            request = self._matcher.request(self._group.rank, step)
-            if request is None or len((gathered := request.gathered()).rows) < 2:
-                return row
-            return {**row, **self._rounds.writer.statistics(Topic.TRAIN, gathered, self._group.world)}
+            return self._matched(row, step, position)
         finally:
             self._lock.release()
+
+    def _matched(self, row: Row, step: int | float, position: int | None) -> Row:
+        """The same, with the lock held."""
+        if self._matcher is None or not self._is_last:
+            self._rounds.newest = step
+            return row
+        _, values = Outbox(self._options.counters).values(row)
+        queued = QueuedRow(Topic.TRAIN, step, row, time.time_ns(), position)
+        self._matcher.add(self._group.rank, rank_row(queued, values), time.monotonic(), step)
+        return self._with_statistics(row, self._matcher.request(self._group.rank, step))
+
+    def _with_statistics(self, row: Row, request: RowRequest | None) -> Row:
+        """The row with the statistics of what has arrived for it, if another rank has logged it."""
+        if request is None or len((gathered := request.gathered()).rows) < 2:
+            return row
+        return {**row, **self._rounds.writer.statistics(Topic.TRAIN, gathered, self._group.world)}
 
     def _wait_for_root(self) -> None:
         """Wait for rank 0, which is far behind: rows that do not fit into the queue would be lost."""

@@ -6,6 +6,9 @@ import sys
 from collections.abc import Mapping
 
 from chiplog.runtime.ranks.transport.group import Group
+from chiplog.runtime.ranks.transport.jax_store import JaxGroup
+from chiplog.runtime.ranks.transport.mpi import MpiGroup
+from chiplog.runtime.ranks.transport.torch_gloo import TorchGroup
 
 
 def find(seconds: float, environ: Mapping[str, str]) -> Group | None:
@@ -15,17 +18,11 @@ def find(seconds: float, environ: Mapping[str, str]) -> Group | None:
     """
     torch = sys.modules.get("torch.distributed")
     if torch is not None and torch.is_available() and torch.is_initialized():
-        from chiplog.runtime.ranks.transport.torch_gloo import TorchGroup
-
         return TorchGroup(seconds, environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     jax = sys.modules.get("jax._src.distributed")
     if jax is not None and getattr(jax.global_state, "client", None) is not None:
-        from chiplog.runtime.ranks.transport.jax_store import JaxGroup
-
         return JaxGroup()
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.size > 1:
-        from chiplog.runtime.ranks.transport.mpi import MpiGroup
-
         return MpiGroup()
     return None

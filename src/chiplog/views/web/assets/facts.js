@@ -77,10 +77,10 @@ function histograms(all) {
 
 /** @param {About} about */
 function attempts(about) {
-  return table(["#", "rank", "state", "started", "ran", "host", "pid", "first step", "why"],
+  return table(["#", "rank", "state", "started", "ran", "host", "pid", "first step", "notes"],
     about.attempts.map((/** @type {any} */ one) => [one.attempt, one.rank, state(one.state), date(one.start),
       one.start && one.end ? duration((one.end - one.start) / 1000) : "", one.host, one.pid, count(one.first_step),
-      [one.reason, one.missing ? `${one.missing} records were lost` : ""].filter(Boolean).join("; ")]), { right: [0, 1, 6, 7], label: "attempts" });
+      [one.reason, one.workers ? `with ${one.workers} worker${one.workers > 1 ? "s" : ""}` : "", one.missing ? `${one.missing} records were lost` : ""].filter(Boolean).join("; ")]), { right: [0, 1, 6, 7], label: "attempts" });
 }
 
 /** @param {About} about */

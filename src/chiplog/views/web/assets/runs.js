@@ -8,7 +8,7 @@ import { ordered } from "./sort.js";
 import { here, link, setParams } from "./route.js";
 
 /** @typedef {{key: string, project: string, id: string, name: string, tags: string[], state: string, started: number,
- *   seconds: number, step: number|null, attempts: number, cells: Record<string, any>}} Row */
+ *   seconds: number, step: number|null, attempts: number, cells: Record<string, any>, reason?: string}} Row */
 
 const HIGH = 34; // pixels of a row
 const DEFAULT = ["v:train/loss", "v:eval/loss"];
@@ -217,10 +217,12 @@ export class Runs {
     return el("tr", { "data-key": row.key },
       el("td.tick", null, box),
       el("td.doing", null, state(row.state)),
-      el("td.name", null, el("a", { href: link(`run/${row.key}`), title: row.name === row.id ? row.id : `${row.name} · ${row.id}` }, row.name)),
+      el("td.name", null, row.reason
+        ? [row.name, el("span.faint", null, ` ${row.reason}`)]
+        : el("a", { href: link(`run/${row.key}`), title: row.name === row.id ? row.id : `${row.name} · ${row.id}` }, row.name)),
       el("td.project", { title: row.project }, row.project),
       el("td.started", { title: date(row.started) }, ago(row.started)),
-      el("td.seconds", null, duration(ran), row.attempts > 1 && el("span.faint", { title: "attempts" }, ` ×${row.attempts}`)),
+      el("td.seconds", null, row.reason ? "" : duration(ran), row.attempts > 1 && el("span.faint", { title: "attempts" }, ` ×${row.attempts}`)),
       el("td.step", null, count(row.step)),
       el("td.tags", null, row.tags.slice(0, 6).map((tag) => el("span.tag", null, tag))),
       this.columns.map((/** @type {string} */ one) => el("td.extra", { title: String(row.cells[one] ?? "") }, number(row.cells[one]))));

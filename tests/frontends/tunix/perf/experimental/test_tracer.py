@@ -401,7 +401,7 @@ def test_spans_may_be_written_while_somebody_looks_at_them() -> None:
     with tracer.span("x"):
         pass
     with recording.lock:
-        other = threading.Thread(target=recording.tracer.take, args=(0,))
+        other = threading.Thread(target=recording.tracer.next_batch, args=(0,))
         other.start()
         other.join(10)
         assert not other.is_alive()
@@ -417,6 +417,6 @@ def test_spans_that_nobody_looks_at_do_not_pile_up(monkeypatch: pytest.MonkeyPat
         for _ in range(3):
             with tracer.span("x"):
                 pass
-        recording.tracer.take(0)
+        recording.tracer.next_batch(0)
         assert sum(len(spans) for _, spans in recording._batches) <= 12
     assert len(spans_of(tracer, MAIN)) == 30

@@ -13,7 +13,7 @@ from chiplog.core import messages
 from chiplog.frontends.tunix.perf import trace_files
 from chiplog.frontends.tunix.perf.experimental.span import Span
 from chiplog.frontends.tunix.perf.shared_tracer import Arrivals, Recording
-from chiplog.store.spans.span import Span as Recorded
+from chiplog.store.spans.span import StoredSpan
 
 __all__ = ["AsyncTimeline", "BatchAsyncTimelines", "Span", "Timeline"]
 
@@ -81,7 +81,7 @@ class Timeline:
         parent = "" if span.parent_id is None else f" (parent={span.parent_id})"
         return f"  [{span.id}] {span.name}: {times}{parent}{f', tags={span.tags}' if span.tags else ''}"
 
-    def add(self, recorded: Recorded, span: Span, step: int | None) -> None:
+    def add(self, recorded: StoredSpan, span: Span, step: int | None) -> None:
         """Add a span to the current step or an earlier one."""
         late = None if step is None else self._steps.get(step)
         if late is not None:
@@ -163,7 +163,7 @@ class AsyncTimeline(Timeline):
 
     def wait_pending_spans(self) -> None:
         """Wait for pending work; what is not done after half a minute is marked as unfinished."""
-        self._recording.settle()
+        self._recording.wait_for_work()
 
     @property
     def cur_step(self) -> dict[int, Span]:
@@ -174,7 +174,7 @@ class AsyncTimeline(Timeline):
         self._recording.collect()
         super().commit(number)
 
-    def _read(self, spans: Sequence[Recorded]) -> None:
+    def _read(self, spans: Sequence[StoredSpan]) -> None:
         with self._lock:
             for one in spans:
                 if one.error:

@@ -27,7 +27,7 @@ class NoopTraceWriter:
         pass
 
 
-class PerfettoTraceWriter(trace_files.TraceWriter):
+class PerfettoTraceWriter(trace_files.TraceFiles):
     """A trace for ui.perfetto.dev, `perfetto_trace_v2_<unix time>.pb`; an unusable directory is reported."""
 
     def __init__(self, trace_dir: str | None = None, role_to_devices: Mapping[str, object] | None = None) -> None:

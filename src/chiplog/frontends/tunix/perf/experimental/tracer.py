@@ -17,7 +17,7 @@ from chiplog.frontends.tunix.perf.experimental.timeline_utils import (
 from chiplog.frontends.tunix.perf.shared_tracer import NoTracer, OpenSpan, Recording, device_names
 from chiplog.frontends.tunix.perf.trace_export import ExportCall
 from chiplog.metrics.step_values.reducers import MetricsT
-from chiplog.store.spans.span import Span as Recorded
+from chiplog.store.spans.span import StoredSpan
 
 __all__ = ["NoopTracer", "PerfTracer", "generate_device_timeline_id", "generate_host_timeline_id"]
 
@@ -59,7 +59,7 @@ class PerfTracer:
         for device in device_names(devices):
             self._timeline(device, "device")
             self._timeline(f"{device}_queue", "queue")
-        self._pending: list[Recorded] = []  # not yet on a timeline
+        self._pending: list[StoredSpan] = []  # not yet on a timeline
         self._hosts: dict[int, tuple[int, int, str]] = {}  # of spans of hosts: id on the timeline, step, timeline
         self._inner: dict[int, deque[tuple[Span, str]]] = {}  # spans in an open one, and their timelines, by its id
         if concurrent_device_spans is not None:
@@ -100,7 +100,7 @@ class PerfTracer:
 
     def synchronize(self) -> None:
         """Wait until the devices have finished their work."""
-        self._recording.settle()
+        self._recording.wait_for_work()
 
     def print(self) -> None:
         self.synchronize()
@@ -125,7 +125,7 @@ class PerfTracer:
                 self._timelines[id].commit(number)
         return self._timelines[id]
 
-    def _read(self, spans: list[Recorded]) -> None:
+    def _read(self, spans: list[StoredSpan]) -> None:
         self._pending += spans
         if len(self._pending) > timelines_.MOST:
             self._absorb()
@@ -141,7 +141,7 @@ class PerfTracer:
         for one in sorted(others, key=lambda one: (starts.get(one.parent, one.start), one.start)):
             self._add_device(one)
 
-    def _add_host(self, one: Recorded) -> None:
+    def _add_host(self, one: StoredSpan) -> None:
         timeline = self._timeline(f"{HOST}{one.thread}", one.kind)
         outer = self._hosts.get(one.parent)
         span = self._span(one, timeline.next_id())
@@ -154,19 +154,19 @@ class PerfTracer:
         self._hosts[one.id] = (span.id, self._step, timeline.id)
         timeline.add(one, span, None)
 
-    def _add_device(self, one: Recorded) -> None:
+    def _add_device(self, one: StoredSpan) -> None:
         timeline = self._timeline(one.thread, one.kind)
         if one.kind == "device":
             self._timeline(f"{one.thread}_queue", "queue")
         host = self._hosts.get(one.parent)
         timeline.add(one, self._span(one, timeline.next_id()), None if host is None else host[1])
 
-    def _span(self, one: Recorded, id: int) -> Span:
+    def _span(self, one: StoredSpan, id: int) -> Span:
         seconds = self._recording.seconds
         return Span(one.name, seconds(one.start), id, None, dict(one.tags), seconds(one.end), one.error)
 
 
-def _by_start(span: Recorded) -> tuple[int, int]:
+def _by_start(span: StoredSpan) -> tuple[int, int]:
     return span.start, -span.duration
 
 

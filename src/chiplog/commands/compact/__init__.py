@@ -1,0 +1,1 @@
+"""`chiplog compact`: closed segments to Parquet."""

@@ -1,0 +1,440 @@
+"""A run directory is untrusted input: whoever reads a run that somebody else made neither hangs nor leaves it."""
+
+from __future__ import annotations
+
+import ast
+import http.server
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import chiplog
+from chiplog.cli import main
+from chiplog.core.identity import Identity
+from chiplog.core.records import File
+from chiplog.sinks import registry
+from chiplog.store import manifest
+from chiplog.store.journal import lines
+from chiplog.store.layout import Segment
+from chiplog.store.parts import compaction
+from chiplog.store.parts.format import seal
+from chiplog.store.runs.catalog import Catalog
+from tests.faults.hostile_runs import command
+from tests.support.memory import peak
+
+VERBS = ["ls", "show", "doctor", "tail --once", "cat", "report", "compact", "plot", "trace", "export --to csv"]
+MINE = ["config.json", "metrics.csv", "metrics.json", "metrics.jsonl", "secret.csv", "trace.pftrace"]
+SOURCE = Path(chiplog.__file__).parent
+HERE = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+@pytest.fixture
+def received(tmp_path: Path) -> Path:
+    """A run that somebody else made, beside a good one of our own."""
+    for name in ("good", "received"):
+        with chiplog.init("p", dir=tmp_path / "runs", id=name, sinks="none") as run:
+            for step in range(5):
+                run.log({"train/loss": 1.0 / (step + 1)}, step=step)
+            run.eval({"accuracy": 0.5}, step=4)
+    return tmp_path / "runs" / "p" / "received"
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Iterator[Path]:
+    """A folder of the user's own, which must stay as it is."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    for name in MINE:
+        (folder / name).write_text("secret\n")
+    yield folder
+    assert sorted(os.listdir(folder)) == MINE
+    assert {(folder / name).read_text() for name in MINE} == {"secret\n"}
+
+
+def _pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+PLACES = ["run.json", "journal/r00000-a01-0000.jsonl", "parts/r00000-a01-0000.points.parquet", "cursors/csv.json"]
+
+
+@pytest.mark.parametrize("put", [_pipe, _device], ids=["pipe", "device"])
+def test_nothing_but_files_is_opened(received: Path, put: Callable[[Path], None]) -> None:
+    """A pipe or a link to a device in the place of any file hangs no verb, and the good run is listed beside it."""
+    compaction.compact(received, Segment(0, 1, 0))
+    (received / "cursors").mkdir(exist_ok=True)
+    for place in PLACES:
+        before = (received / place).read_bytes() if (received / place).is_file() else None
+        put(received / place)
+        root = ["--dir", str(received.parents[1])]
+        program = "import sys; from tests.faults.test_untrusted import every_verb; every_verb(sys.argv[1])"
+        words = [sys.executable, "-c", program, str(received)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=HERE)
+        assert done.returncode == 0, (place, done.stderr[-2000:])
+        printed, error = command([*root, "ls"])
+        assert not error and "good" in printed
+        if place in PLACES[:2]:
+            assert "damaged" in printed and f"p/received cannot be read: {place}:" in printed, printed
+        (received / place).unlink()
+        if before is not None:
+            (received / place).write_bytes(before)
+
+
+def every_verb(run: str) -> None:
+    """Call every verb on a run, with little memory."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    for verb in VERBS:
+        name, *more = verb.split()
+        words = ["--dir", str(Path(run).parents[1]), name, *([] if name == "ls" else [run]), *more]
+        _, error = command(words)
+        assert not error, (verb, error)
+    catalog = Catalog(Path(run).parents[1])
+    catalog.refresh()
+    assert len(catalog.entries()) == 2
+
+
+@pytest.mark.parametrize("link", ["files", "files/plots", "parts", "journal", "cursors"])
+def test_nothing_is_written_through_a_link(received: Path, outside: Path, link: str) -> None:
+    """Reports, parts and the files of sinks stay inside a run whose folders are links."""
+    place = received / link
+    if place.is_dir():
+        place.rename(received.parent / "moved")
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(outside)
+    for words in (["report", "--pictures", "svg"], ["compact"], ["compact", "--prune"], ["sync", "--to", "csv"]):
+        command(["--dir", str(received.parents[1]), words[0], str(received), *words[1:]])
+
+
+@pytest.mark.parametrize("sink", ["csv", "jsonl", "json", "tensorboard", "perfetto"])
+def test_nothing_is_deleted_through_a_link(received: Path, outside: Path, sink: str) -> None:
+    """Not by a sink that starts from scratch, nor by one whose cursor names files that it is to cut or remove."""
+    if (received / "files").is_dir():
+        (received / "files").rename(received.parent / "moved")
+    (received / "files").symlink_to(outside)
+    (received / "cursors").mkdir(exist_ok=True)
+    tables = {"t": {"file": "secret.csv", "size": 0, "rows": 0}}
+    for state in (None, {}, {"metrics": {}, "tables": tables}, {"size": 0}, {"size": 3, "empty": True}):
+        cursor = {"positions": {"r00000-a01": [0, 0, -1]}, "state": state}
+        if state is not None:
+            (received / "cursors" / f"{sink}.json").write_bytes(lines.sealed(msgspec.json.encode(cursor)))
+        command(["sync", str(received), "--to", sink, "--quiet"])
+
+
+def test_nothing_is_written_into_a_run_that_a_link_leads_to(received: Path) -> None:
+    """`files` may be a link to another run of the user's own, which is not the run that is read."""
+    mine = received.parent / "good"
+    shutil.rmtree(received / "files", ignore_errors=True)
+    (received / "files").symlink_to(mine)
+    before = sorted(mine.rglob("*"))
+    for words in (["sync", "--to", "csv", "--quiet"], ["report", "--only", "report"]):
+        command(["--dir", str(received.parents[1]), words[0], str(received), *words[1:]])
+    assert sorted(mine.rglob("*")) == before
+
+
+def test_an_output_that_is_a_link_is_not_followed(received: Path, outside: Path) -> None:
+    """Neither is a temporary name that can be guessed."""
+    (received / "files").mkdir(exist_ok=True)
+    for name in ("report.html", "metrics.csv", "config.json", ".metrics.csv.new", f".report.md.{os.getpid()}"):
+        (received / "files" / name).symlink_to(outside / "secret.csv")
+    for words in (["report", "--only", "report"], ["sync", "--to", "csv"]):
+        command(["--dir", str(received.parents[1]), words[0], str(received), *words[1:]])
+
+
+def test_links_on_the_way_to_a_run_work(received: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory of runs or a project that the user has linked is read and written as usual."""
+    (tmp_path / "linked").symlink_to(tmp_path / "runs")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "p").symlink_to(tmp_path / "runs" / "p")
+    for root in ("linked", "other"):
+        assert main(["--dir", str(tmp_path / root), "show", "received"]) == 0
+        assert main(["--dir", str(tmp_path / root), "report", "received", "--only", "report"]) == 0
+        assert main(["--dir", str(tmp_path / root), "compact", "received"]) == 0
+    assert "damage" not in capsys.readouterr().out
+    assert (received / "files" / "report.md").is_file()
+
+
+# -- services ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[str, list[str]]]:
+    """A server that notes who asks it for something, and with which headers."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(f"{self.path} {self.headers}")
+            self.send_response(200)
+            self.end_headers()
+
+        do_GET = do_PUT = do_POST
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def _claim(run: Path, service: str, **options: object) -> None:
+    """Let a run claim that it is delivered there."""
+    (run / "cursors").mkdir(exist_ok=True)
+    cursor = {"positions": {}, "state": {}, "service": service, "options": options, "remote": True, "url": "http://x/"}
+    (run / "cursors" / f"{service}.json").write_bytes(lines.sealed(msgspec.json.encode(cursor)))
+
+
+def test_a_received_run_names_no_service(
+    received: Path, listener: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sync` contacts nobody unless the user names a service, and then not at the address in the run."""
+    address, asked = listener
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2hunter2")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")  # nobody
+    _claim(received, "otel", endpoint=address)
+    _claim(received, "prometheus", push=address)
+    printed, error = command(["sync", str(received), "--quiet"])
+    assert not error and "was not made by you at this path" in printed and "--to otel" in printed
+    printed, error = command(["--dir", str(received.parents[1]), "sync", "--quiet"])
+    assert not error and "no run of yours" in printed
+    monkeypatch.setattr("chiplog.commands.sync.verb.PATIENCE", 0.5)
+    command(["sync", str(received), "--to", "otel", "--quiet"])
+    assert asked == []
+
+
+def test_the_user_names_the_address(received: Path, listener: tuple[str, list[str]]) -> None:
+    """With --set or by the settings; from then on `sync` knows it, for this run at this path."""
+    address, asked = listener
+    assert main(["sync", str(received), "--to", "otel", "--set", f"endpoint={address}", "--quiet"]) == 0
+    assert asked
+    assert main(["sync", str(received), "--quiet"]) == 0
+    moved = received.rename(received.parent / "moved")
+    printed, _ = command(["sync", str(moved), "--quiet"])
+    assert "was not made by you at this path" in printed
+
+
+def test_our_own_run_knows_its_destination(tmp_path: Path, listener: tuple[str, list[str]]) -> None:
+    """A run that was left to `sync` is delivered without naming the service again, and its cursor has no address."""
+    address, asked = listener
+    with chiplog.init("p", dir=tmp_path, id="mine", sinks={"otel": {"endpoint": address}}, mode="offline") as run:
+        run.log({"loss": 1.0})
+    assert not asked
+    assert all(address.encode() not in path.read_bytes() for path in run.dir.rglob("*") if path.is_file())
+    assert main(["sync", str(run.dir), "--quiet"]) == 0
+    assert asked
+
+
+def test_no_settings_of_a_place_that_the_run_names(
+    received: Path, tmp_path: Path, listener: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the `.env` of the folder that `run.json` calls its own, nor settings inside the run, are read."""
+    address, asked = listener
+    place = tmp_path / "theirs"
+    place.mkdir()
+    (place / ".env").write_text(f"MLFLOW_TRACKING_URI={address}\n")
+    about = manifest.load(received)
+    about.environment["cwd"] = str(place)
+    manifest.save(received, about)
+    (received / "chiplog.toml").write_text(f'[sinks.otel]\nendpoint = "{address}"\n')
+    monkeypatch.chdir(received)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("chiplog.commands.sync.verb.PATIENCE", 0.5)
+    for sink in ("otel", "mlflow"):
+        command(["sync", str(received), "--to", sink, "--quiet"])
+    assert asked == []
+
+
+def test_a_state_names_no_file(received: Path, outside: Path) -> None:
+    """A cursor whose tables are files elsewhere, or make no sense, costs a start from scratch and nothing else."""
+    up = os.path.relpath(outside, received / "files")
+    for file in (f"{up}/secret.csv", str(outside / "secret.csv"), 5, None):
+        state = {"metrics": {}, "tables": {"t": {"file": file, "size": 0, "rows": -1}}}
+        (received / "cursors").mkdir(exist_ok=True)
+        cursor = {"positions": {"r00000-a01": [0, 0, -1]}, "state": state}
+        (received / "cursors" / "csv.json").write_bytes(lines.sealed(msgspec.json.encode(cursor)))
+        command(["sync", str(received), "--to", "csv", "--quiet"])
+    assert (received / "files" / "metrics.csv").read_text().count("\n") >= 5
+
+
+@pytest.mark.parametrize("kind", ["absolute", "dots", "link", "folder", "second", "pipe"])
+def test_no_file_outside_is_sent(received: Path, tmp_path: Path, kind: str) -> None:
+    """A `file` record is sent by no sink unless it is a regular file of the run."""
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(b"secret secret secret")
+    (received / "files").mkdir(exist_ok=True)
+    path = {"absolute": str(secret), "dots": f"../../../{secret.name}"}.get(kind, f"files/{kind}")
+    if kind == "link":
+        (received / path).symlink_to(secret)
+    elif kind == "folder":
+        (received / path).symlink_to(tmp_path)
+        path = f"{path}/{secret.name}"
+    elif kind == "second":
+        os.link(secret, received / path)
+    elif kind == "pipe":
+        os.mkfifo(received / path)
+    seen: list[object] = []
+
+    class Backend:
+        def log(self, *_: object, **__: object) -> None: ...
+        def log_config(self, *_: object) -> None: ...
+        def finish(self) -> None: ...
+        def log_image(self, _name: str, path: str, **_: object) -> None:
+            seen.append(path)
+
+        def log_artifacts(self, files: dict[str, str]) -> None:
+            seen.extend(files.values())
+
+    identity = Identity("p", "r", received, "n", "x", (), 0, attempt=1, config={}, cwd=str(tmp_path), script="")
+    records = [File(1, 1, "a", path, "image/png"), File(2, 1, "b", path)]
+    (backend,) = registry.open_objects([("mine", Backend())], identity).values()
+    for sink in (backend, registry.open_named("tensorboard", {}, identity, {})):
+        sink.write(records)
+        sink.write([])
+        sink.close()
+    assert not seen
+    files = [one for one in (received / "files").rglob("*") if one.is_file() and not one.is_symlink()]
+    assert all(b"secret" not in one.read_bytes() for one in files if one.stat().st_nlink == 1)
+
+
+# -- small files that are large inside -----------------------------------------------------------------------------------
+
+
+def test_small_files_that_are_large_inside_are_bounded(received: Path) -> None:
+    """Zeros in zstd, a sparse segment and a part of a billion rows take neither memory nor minutes."""
+    journal = received / "journal"
+    with pa.CompressedOutputStream(str(journal / "r00001-a01-0000.jsonl.zst"), "zstd") as file:
+        for _ in range(1 << 10):
+            file.write(bytes(1 << 20))
+    with (journal / "r00002-a01-0000.jsonl").open("wb") as sparse:
+        sparse.truncate(1 << 41)
+    (received / "parts").mkdir(exist_ok=True)
+    table = pa.table({"seq": pa.array([0] * (1 << 20)), "time": pa.array([0] * (1 << 20))})
+    path = received / "parts" / "r00000-a01-0000.clock.parquet"
+    with pq.ParquetWriter(str(path), table.schema) as writer:
+        for _ in range(20):
+            writer.write_table(table)
+    with path.open("r+b") as opened:
+        seal(opened)
+    program = "import sys; from tests.faults.test_untrusted import read_all; read_all(sys.argv[1])"
+    words = [sys.executable, "-c", program, str(received)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=HERE)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def read_all(run: str) -> None:
+    """Read everything of a run; more than 1 GiB of memory is an error."""
+    stored = chiplog.read(run)
+    assert len(stored.series("train/loss")) == 5
+    assert any("bytes inside" in str(damage) or "line too long" in str(damage) for damage in stored.damage)
+    _, error = command(["--dir", str(Path(run).parents[1]), "ls"])
+    assert not error, error
+    assert peak() < 1024, f"{peak()} MiB"
+
+
+# -- the list ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_bad_run_comes_and_goes(received: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a run cannot be read it is listed as damaged, the others as always; afterwards it is as before."""
+    catalog = Catalog(received.parents[1])
+    catalog.refresh()
+    assert {entry.state for entry in catalog.entries()} == {"finished"}
+    journal = received / "journal" / "r00000-a01-0000.jsonl"
+    data = journal.read_bytes()
+    _pipe(journal)
+    catalog.refresh()
+    states = {entry.id: entry.state for entry in catalog.entries()}
+    assert states == {"good": "finished", "received": "damaged"}
+    journal.unlink()
+    journal.write_bytes(data)
+    catalog.refresh()
+    assert {entry.state for entry in catalog.entries()} == {"finished"}
+
+
+# -- the one place -----------------------------------------------------------------------------------------------------
+
+RAW = {"read_text", "read_bytes", "write_text", "write_bytes", "FileIO", "copyfile", "rglob", "iterdir", "symlink_to"}
+RAW |= {"unlink", "rename", "glob", "rmtree", "chmod", "copyfileobj", "move"}
+# Who opens something else than a file of a run, and what; everything inside a run goes through `core/files`.
+ELSEWHERE = {
+    "core/files/": "the one place",
+    "core/settings.py": "the user's settings",
+    "core/paths.py": "permissions of folders",
+    "core/operating_system.py": "the machine",
+    "core/values/pictures.py": "a picture that the user logs",
+    "core/engine/attachments.py": "a file that the user logs; its copy has a new name",
+    "cli.py": "our own sources",
+    "commands/run/stand_in.py": "our own sources",
+    "compat/": "runs that the training process itself has just made, and the user's files",
+    "demo/": "our own text",
+    "commands/ui.py": "the user's token",
+    "commands/compact/verb.py": "a lock of the user's own",
+    "commands/doctor.py": "mounts",
+    "frontends/": "runs that the training process itself has just made, and the user's files",
+    "runtime/": "the machine, and runs that the training process makes",
+    "commands/sync/side_process.py": "a temporary folder of our own",
+    "sinks/registry.py": "our own sources",
+    "sinks/shared/dotenv.py": "the user's .env",
+    "sinks/wandb/login.py": "W&B's own settings",
+    "store/foreign/": "runs of other trackers that the user names, and the user's cache of them",
+    "store/journal/file_systems.py": "a new file with a name of its own, and mounts",
+    "store/journal/segment_file.py": "new segments of a live run, opened exclusively",
+    "store/layout.py": "the user's directory of runs",
+    "store/parts/part_cache.py": "the user's cache",
+    "store/runs/liveness.py": "/proc",
+    "probes/": "the machine",
+    "views/trace/profilers.py": "traces that the user names",
+    "views/web/entry_file.py": "a private file of our own",
+    "views/web/asset_bundle.py": "our own assets",
+}
+# Writes to the path that `replacing` or `new_beside` has just made.
+TEMPORARY = {"temporary", "aside"}
+
+
+def test_every_file_of_a_run_is_opened_in_one_place() -> None:
+    """A new raw `open` or `read_text` in a module that reads runs fails here: use `chiplog.core.files`."""
+    raw = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if name.startswith(tuple(ELSEWHERE)):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and _opens(node):
+                raw.append(f"{name}:{node.lineno}: {ast.unparse(node)[:80]}")
+    assert raw == []
+
+
+def _opens(call: ast.Call) -> bool:
+    function = call.func
+    if isinstance(function, ast.Name):
+        return function.id in ("open", "FileIO")
+    if not isinstance(function, ast.Attribute):
+        return False
+    owner = ast.unparse(function.value)
+    if owner in TEMPORARY or owner.startswith(("reading", "writing")):
+        return False
+    if function.attr == "open":
+        return owner in ("os", "io", "Path") or owner.endswith(("path", "file", "_file)")) or " / " in owner
+    if function.attr == "rename" and not call.args:
+        return False  # columns of a data frame
+    return function.attr in RAW
