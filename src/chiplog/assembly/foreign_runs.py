@@ -1,0 +1,34 @@
+"""Runs of other trackers, opened in place: a path of theirs becomes a directory of runs in the user's cache."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chiplog.core.paths import cache_dir, is_run
+from chiplog.store import layout
+
+if TYPE_CHECKING:
+    from chiplog.store.foreign.mirror import Progress
+
+
+def mirrored(path: Path, progress: Progress | None = None) -> Path | None:
+    """The directory of runs that holds what another tracker has recorded at a path; None if it holds nothing of others.
+
+    A path with runs of our own is never taken for another tracker's.
+    """
+    path = path.expanduser()
+    try:
+        if not path.exists() or is_run(path) or next(layout.find_runs(path), None) is not None:
+            return None
+    except (OSError, ValueError):  # not a path at all
+        return None
+    from chiplog.store.foreign.mirror import mirror  # needs numpy, which opening our own runs does without
+
+    return mirror(path, cache_dir(os.environ), progress)
+
+
+def directory(root: Path) -> Path:
+    """A directory of runs: this one, or the mirror of another tracker's."""
+    return mirrored(root) or root

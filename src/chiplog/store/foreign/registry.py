@@ -1,0 +1,57 @@
+"""The formats, and the search for their runs in a folder and those below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from chiplog.core.paths import is_run
+from chiplog.store.foreign.formats import (
+    csv_files,
+    json_files,
+    mlflow,
+    parquet_files,
+    tensorboard,
+    trackio,
+    trainer_state,
+    wandb,
+)
+from chiplog.store.foreign.protocol import Folder, ForeignRun, Format
+
+# The first that recognises a file has it, so those that look at any file of a kind come last.
+FORMATS: Sequence[Format] = (
+    tensorboard, wandb, mlflow, trackio, trainer_state, json_files, csv_files, parquet_files,
+)  # fmt: skip
+DEEPEST = 12  # folders below the one that was named
+MOST = 50_000  # folders that are looked into
+SKIPPED = frozenset(("__pycache__", "node_modules", "site-packages"))
+
+
+def find(path: Path) -> list[ForeignRun]:
+    """The runs of other trackers in a file, or in a folder and those below; links are not followed."""
+    runs: list[ForeignRun] = []
+    waiting = [(path, 0)]
+    looked = 0
+    while waiting and looked < MOST:
+        place, depth = waiting.pop()
+        looked += 1
+        try:
+            folder = Folder.open(place)
+        except OSError:
+            continue
+        if place.is_dir() and is_run(place):
+            continue
+        for one in FORMATS:
+            runs += one.find(folder)
+        if depth < DEEPEST:
+            below = [name for name in folder.folders if name not in folder.taken and not _is_skipped(name)]
+            waiting += [(place / name, depth + 1) for name in reversed(below)]
+    return runs
+
+
+def names() -> list[str]:
+    return [one.NAME for one in FORMATS]
+
+
+def _is_skipped(name: str) -> bool:
+    return name in SKIPPED or name.startswith(".")

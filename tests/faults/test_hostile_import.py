@@ -1,0 +1,81 @@
+"""Files that only look like another tracker's: nothing is run, nothing is contacted, nothing is written elsewhere."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import sqlite3
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+GUARD = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+import mimetypes, sqlite3, tempfile
+from chiplog.cli import main
+import chiplog.store.foreign.registry, chiplog.store.foreign.conversion
+import yaml
+mimetypes.init()
+target = os.path.realpath(sys.argv[2])
+allowed = (target, os.path.realpath(tempfile.gettempdir()) + os.sep + "chiplog-", "/dev/")
+
+def guard(event, args):
+    if event in ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "ctypes.dlopen") or event.startswith("socket."):
+        os.write(2, f"FORBIDDEN {event} {args}\\n".encode()); os._exit(9)
+    if event == "open" and isinstance(args[0], str) and (args[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        if args[0].startswith("/") and not os.path.realpath(args[0]).startswith(allowed):  # others are names in an open folder
+            os.write(2, f"WRITES {args}\\n".encode()); os._exit(9)
+
+sys.addaudithook(guard)
+sys.exit(main(["import", sys.argv[1], "--dir", sys.argv[2]]))
+"""
+
+
+def corpus(folder: Path) -> None:
+    """Malformed and hostile files under the names that formats look for."""
+    chance = random.Random(3)
+    bomb = pickle.dumps(os.system)
+    for number in range(6):
+        noise = chance.randbytes(3000)
+        for name in (
+            "events.out.tfevents.1.host", "run-a.wandb", "x.db", "y.sqlite", "metrics.csv", "result.json", "log.jsonl",
+            "z.parquet", "trainer_state.json", "training_args.bin", "meta.yaml", "model.pkl",
+        ):  # fmt: skip
+            place = folder / str(number) / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(noise if number % 2 else bomb + noise)
+        (folder / str(number) / "run-b.wandb").write_bytes(b":W&B" + struct.pack("<HB", 0xBEE1, 0) + noise)
+        (folder / str(number) / "p.parquet").write_bytes(b"PAR1" + noise + b"PAR1")
+    run = folder / "mlruns" / "0" / "r"
+    (run / "metrics").mkdir(parents=True)
+    (run / "meta.yaml").write_text("run_id: !!python/object/apply:os.system ['touch /tmp/never']\nstatus: 3\n")
+    (run / "params").mkdir()
+    (run / "params" / "link").symlink_to("/etc/passwd")
+    (folder / "good").mkdir()
+    (folder / "good" / "metrics.csv").write_text("step,../../x\n1,2\n")
+    (folder / "good" / "hparams.yaml").write_text("lr: !!python/object/apply:os.system ['touch /tmp/never']\n")
+    (folder / "pipe.csv").symlink_to("/dev/zero")
+    os.mkfifo(folder / "fifo.csv")
+    with sqlite3.connect(folder / "views.db") as connection:
+        connection.execute("CREATE VIEW runs AS SELECT 1 AS run_uuid")
+        for name in ("metrics", "params", "tags", "experiments"):
+            connection.execute(f"CREATE TABLE {name} (run_uuid)")
+    connection.close()
+
+
+def test_hostile_files_run_nothing_and_write_nothing_elsewhere(tmp_path: Path) -> None:
+    """An import of malformed and hostile files ends, with what is readable, and without any side effect."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    corpus(source)
+    environ = {**os.environ, "XDG_CACHE_HOME": str(target / "cache"), "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", GUARD, str(source), str(target)],
+        capture_output=True, text=True, timeout=120, check=False, env=environ, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "1 points" in done.stdout
+    assert not Path("/tmp/never").exists()
