@@ -1,0 +1,1 @@
+"""`chiplog run`: record a command, or run it with a stand-in."""

@@ -1,0 +1,1 @@
+"""Callbacks for frameworks, where W&B has them: `wandb.integration.sb3`."""
