@@ -13,21 +13,21 @@ from enum import Enum
 from types import ModuleType
 from typing import Any
 
-from chiplog.compat.wandb import errors, notes, plot
+from chiplog.compat.wandb import errors, messages, plot
 from chiplog.compat.wandb.api import Api
-from chiplog.compat.wandb.artifact import Artifact
-from chiplog.compat.wandb.config import Config
+from chiplog.compat.wandb.data.artifact import Artifact
+from chiplog.compat.wandb.data.media import Audio, Histogram, Html, Image, Molecule, Object3D, Plotly, Video
+from chiplog.compat.wandb.data.table import Table
 from chiplog.compat.wandb.errors import CommError, Error, UsageError
-from chiplog.compat.wandb.inert import Inert
-from chiplog.compat.wandb.media import Audio, Histogram, Html, Image, Molecule, Object3D, Plotly, Video
-from chiplog.compat.wandb.metrics import Definitions
+from chiplog.compat.wandb.names_without_effect import Inert
+from chiplog.compat.wandb.recording.config import Config
+from chiplog.compat.wandb.recording.init import chosen_config, start
+from chiplog.compat.wandb.recording.metrics import Definitions
+from chiplog.compat.wandb.recording.summary import Summary
+from chiplog.compat.wandb.recording.tensorboard import sync_tensorboard as follow_tensorboard
 from chiplog.compat.wandb.run import Run
 from chiplog.compat.wandb.settings import Settings, gather
-from chiplog.compat.wandb.start import chosen_config, start
-from chiplog.compat.wandb.summary import Summary
 from chiplog.compat.wandb.sweeps import agent, controller, sweep
-from chiplog.compat.wandb.table import Table
-from chiplog.compat.wandb.tensorboard import sync_tensorboard as follow_tensorboard
 
 __version__ = "0.31.0"  # of the API
 __all__ = [
@@ -101,7 +101,7 @@ def init(
 def log(data: Any = None, step: int | None = None, commit: bool | None = None, sync: object = None) -> None:  # noqa: ARG001
     """`Run.log` on the open run."""
     if _current is None:
-        notes.once("log before init", "wandb.log before wandb.init: there is no run, and the values are not kept")
+        messages.once("log before init", "wandb.log before wandb.init: there is no run, and the values are not kept")
     else:
         _current.rows.log(data, step, commit)
 
@@ -138,7 +138,7 @@ def generate_id(length: int = 8) -> str:
 
 
 def termlog(string: str = "", *_: object, **__: object) -> None:
-    notes.say(string)
+    messages.say(string)
 
 
 termwarn = termerror = termlog
@@ -149,7 +149,7 @@ def _run_method(name: str) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if _current is None:
-            notes.once(f"{name} before init", f"wandb.{name} before wandb.init: there is no run; ignored")
+            messages.once(f"{name} before init", f"wandb.{name} before wandb.init: there is no run; ignored")
             return None
         return getattr(_current, name)(*args, **kwargs)
 
@@ -182,7 +182,7 @@ def _forget(ended: Run) -> None:
 
 
 def _report_open(run: Run) -> None:
-    notes.once(
+    messages.once(
         f"init twice {run.id}", f"run {run.id} is open and continues; pass reinit='finish_previous' for a new one"
     )
 

@@ -12,11 +12,11 @@ from typing import Any
 import chiplog
 from chiplog.assembly import runs_dir
 from chiplog.compat.wandb import filters as filter_language
-from chiplog.compat.wandb import history, notes
-from chiplog.compat.wandb.artifact import Artifact, find
+from chiplog.compat.wandb import history, messages
+from chiplog.compat.wandb.data.artifact import Artifact, find
 from chiplog.compat.wandb.errors import CommError
-from chiplog.compat.wandb.inert import Inert
-from chiplog.compat.wandb.metrics import Definitions, Metric, aggregate, operations
+from chiplog.compat.wandb.names_without_effect import Inert
+from chiplog.compat.wandb.recording.metrics import Definitions, Metric, aggregate, operations
 from chiplog.core.errors import RunNotFound
 from chiplog.core.records import Event, File
 from chiplog.store.reader import Stored
@@ -145,7 +145,9 @@ class StoredRun:
     ) -> Any:
         """At most `samples` rows, evenly spread: a data frame, or a list of dictionaries."""
         if stream not in ("default", "history"):
-            notes.not_kept(f"history(stream={stream!r})", "`chiplog.read(...).series('gpu/0/power')` has such series")
+            messages.not_kept(
+                f"history(stream={stream!r})", "`chiplog.read(...).series('gpu/0/power')` has such series"
+            )
             rows: list[dict[str, Any]] = []
         else:
             rows = history.sampled(history.chosen(history.rows(self.stored), keys, x_axis), samples)
@@ -275,4 +277,4 @@ class HistorySummary(dict[str, Any]):
         return dict(self)
 
     def update(self, *_: Any, **__: Any) -> None:
-        notes.not_kept("Api().run(...).summary.update", "stored runs are not changed")
+        messages.not_kept("Api().run(...).summary.update", "stored runs are not changed")

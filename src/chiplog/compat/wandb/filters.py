@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
 
 NAMES = {"displayName": "name", "display_name": "name", "jobType": "job_type", "createdAt": "created_at"}
 _ABSENT = object()
@@ -60,7 +60,7 @@ def _fits(value: Any, wanted: Any) -> bool:
                 if _fits(value, bound):
                     return False
             elif name not in OPERATORS:
-                notes.once(f"filter {name}", f"the filter {name!r} is not known; there are: {', '.join(OPERATORS)}")
+                messages.once(f"filter {name}", f"the filter {name!r} is not known; there are: {', '.join(OPERATORS)}")
                 return False
             elif not OPERATORS[name](value, bound):
                 return False

@@ -8,10 +8,10 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
+from chiplog.compat.wandb.recording.init import start as start_run
 from chiplog.compat.wandb.run import Run
 from chiplog.compat.wandb.settings import Settings
-from chiplog.compat.wandb.start import start as start_run
 from chiplog.core.errors import ChiplogError, MissingPackage
 
 _beside: dict[int, Run] = {}  # our runs, by the identity of the client's
@@ -43,7 +43,7 @@ def start() -> None:
         try:
             setattr(owner, name, wrap(getattr(owner, name), ours))
         except (AttributeError, TypeError):
-            notes.once(
+            messages.once(
                 f"mirror {name}",
                 f"this version of wandb ({wandb.__version__}) has no {name!r} where 0.31 has it; it is not mirrored",
             )
@@ -95,7 +95,7 @@ def _guarded(ours: Callable[..., None], *args: Any, **kwargs: Any) -> None:
     try:
         ours(*args, **kwargs)
     except Exception as error:
-        notes.failed(f"mirroring {getattr(ours, '__name__', 'a call').strip('_')}", error)
+        messages.failed(f"mirroring {getattr(ours, '__name__', 'a call').strip('_')}", error)
 
 
 def _open(run: Any) -> None:

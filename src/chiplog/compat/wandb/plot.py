@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chiplog.compat.wandb import notes
-from chiplog.compat.wandb.inert import Inert
-from chiplog.compat.wandb.table import Table
+from chiplog.compat.wandb import messages
+from chiplog.compat.wandb.data.table import Table
+from chiplog.compat.wandb.names_without_effect import Inert
 
 
 def _table(table: Any, *_: object, **__: object) -> Any:
     """The table of a chart."""
-    notes.not_kept("the layout of wandb.plot charts", "their tables are kept")
+    messages.not_kept("the layout of wandb.plot charts", "their tables are kept")
     return table
 
 

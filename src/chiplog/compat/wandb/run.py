@@ -10,15 +10,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from chiplog.compat.wandb import notes as reports
-from chiplog.compat.wandb.artifact import Artifact, find, log_artifact
-from chiplog.compat.wandb.config import Config
-from chiplog.compat.wandb.files import Files
-from chiplog.compat.wandb.inert import Inert
-from chiplog.compat.wandb.metrics import Metric, operations
-from chiplog.compat.wandb.rows import Rows
+from chiplog.compat.wandb import messages as reports
+from chiplog.compat.wandb.data.artifact import Artifact, find, log_artifact
+from chiplog.compat.wandb.data.files import Files
+from chiplog.compat.wandb.names_without_effect import Inert
+from chiplog.compat.wandb.recording.config import Config
+from chiplog.compat.wandb.recording.metrics import Metric, operations
+from chiplog.compat.wandb.recording.rows import Rows
+from chiplog.compat.wandb.recording.watch import Watches
 from chiplog.compat.wandb.settings import Settings
-from chiplog.compat.wandb.watch import Watches
 from chiplog.core import run as engine
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
 
 # The variables that are honoured, and the setting that each of them is.
 VARIABLES = {
@@ -88,7 +88,7 @@ def gather(arguments: Mapping[str, object], environ: Mapping[str, str]) -> Setti
         chosen["sync_tensorboard"] = True
     for name, value in chosen.items():
         if name not in USED | MOOT and not name.startswith(("_", "x_")) and value not in (False, ""):
-            notes.not_kept(f"init({name}={value!r})", "it has no meaning here")
+            messages.not_kept(f"init({name}={value!r})", "it has no meaning here")
     return Settings(**chosen)
 
 

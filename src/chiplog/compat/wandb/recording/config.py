@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
 from chiplog.core.values import convert
 
 Changed = Callable[[Mapping[str, object]], None]
@@ -38,7 +38,7 @@ class Config:
             for raw, given in values.items():
                 key, value = str(raw).strip("-"), convert.plain(given)
                 if key in self._items and not change and self._items[key] != value:
-                    notes.once(
+                    messages.once(
                         f"config {key}",
                         f"config {key!r} stays {self._items[key]!r} and is not changed to {value!r}, as in W&B; pass "
                         "config.update(..., allow_val_change=True)",
@@ -49,7 +49,7 @@ class Config:
             if kept:
                 self._changed(kept)
         except Exception as error:
-            notes.failed("wandb.config", error)
+            messages.failed("wandb.config", error)
 
     def __setitem__(self, key: str, value: object) -> None:
         self._set({key: value}, False)
@@ -111,7 +111,7 @@ def parse(values: Any) -> dict[str, object]:
         return dict(values.flag_values_dict())
     if hasattr(values, "__dict__"):
         return dict(vars(values))
-    notes.once("config type", f"a config is a mapping, a namespace or a file, not {type(values).__name__}; ignored")
+    messages.once("config type", f"a config is a mapping, a namespace or a file, not {type(values).__name__}; ignored")
     return {}
 
 
@@ -128,7 +128,7 @@ def _file(path: Path) -> dict[str, object]:
 
             loaded = yaml.safe_load(text)
     except Exception as error:
-        notes.failed(f"reading the config {str(path)!r}", error)
+        messages.failed(f"reading the config {str(path)!r}", error)
         return {}
     if not isinstance(loaded, dict):
         return {}

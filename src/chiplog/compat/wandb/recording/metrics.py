@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
 from chiplog.core.values import convert
 
 OPERATIONS = ("min", "max", "mean", "last", "first", "best", "none", "copy")
@@ -126,7 +126,7 @@ def operations(summary: object) -> tuple[str, ...]:
     names = [name.strip().lower() for name in str(summary or "").split(",") if name.strip()]
     unknown = [name for name in names if name not in OPERATIONS]
     if unknown:
-        notes.once(f"summary {unknown}", f"define_metric(summary={summary!r}): there are {', '.join(OPERATIONS)}")
+        messages.once(f"summary {unknown}", f"define_metric(summary={summary!r}): there are {', '.join(OPERATIONS)}")
     return tuple(name for name in names if name in OPERATIONS)
 
 

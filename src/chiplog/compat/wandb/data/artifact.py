@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import chiplog
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
 from chiplog.core.files import folders, reading
 from chiplog.core.paths import file_name
 from chiplog.core.records import Event
@@ -43,16 +43,16 @@ class Artifact:
 
     # -- adding --------------------------------------------------------------------------------------------------------
 
-    @notes.guarded(None)
+    @messages.guarded(None)
     def add_file(self, local_path: str | Path, name: str | None = None, **_: object) -> None:
         """Add a file under its own name or another one."""
         path = Path(local_path)
         if not path.is_file():
-            notes.once(f"artifact {path}", f"Artifact.add_file: there is no file {str(path)!r}; ignored")
+            messages.once(f"artifact {path}", f"Artifact.add_file: there is no file {str(path)!r}; ignored")
             return
         self.files_by_name[name or path.name] = path
 
-    @notes.guarded(None)
+    @messages.guarded(None)
     def add_dir(self, local_path: str | Path, name: str | None = None, **_: object) -> None:
         """Add all files of a folder."""
         folder = Path(local_path)
@@ -77,7 +77,7 @@ class Artifact:
         """Add a table, as JSON; other objects are not kept."""
         columns, data = getattr(obj, "columns", None), getattr(obj, "data", None)
         if columns is None or data is None:
-            notes.not_kept(f"Artifact.add({type(obj).__name__})", "log it, or add its file")
+            messages.not_kept(f"Artifact.add({type(obj).__name__})", "log it, or add its file")
             return
         with self.new_file(f"{name}.table.json") as file:
             import json
@@ -190,8 +190,8 @@ def find(root: Path, name: str, type: str | None = None) -> Artifact:
                 try:
                     return _stored(stored.path, record.data)
                 except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-                    notes.once(f"artifact {name} {stored.id}", f"the artifact {name!r} of run {stored.id}: {error}")
-    notes.once(f"artifact {name}", f"no run under {root} has logged the artifact {name!r}; an empty one is used")
+                    messages.once(f"artifact {name} {stored.id}", f"the artifact {name!r} of run {stored.id}: {error}")
+    messages.once(f"artifact {name}", f"no run under {root} has logged the artifact {name!r}; an empty one is used")
     return Artifact(base, type or "unspecified")
 
 

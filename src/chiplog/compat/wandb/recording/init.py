@@ -9,9 +9,9 @@ from typing import Any
 
 import chiplog
 from chiplog import assembly
-from chiplog.compat.wandb import config as configs
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
 from chiplog.compat.wandb.errors import UsageError
+from chiplog.compat.wandb.recording import config as configs
 from chiplog.compat.wandb.run import Run
 from chiplog.compat.wandb.settings import Settings, words
 from chiplog.core import run as engine
@@ -33,7 +33,7 @@ def start(chosen: Settings, config: Mapping[str, object], ended: Callable[[Run],
     except (RunExists, RunNotFound) as error:  # `resume` says so, as in W&B
         raise UsageError(str(error)) from None
     except Exception as error:
-        notes.say(f"no run could be started, and nothing is kept: {error}")
+        messages.say(f"no run could be started, and nothing is kept: {error}")
         chosen.update(mode="disabled")
         recorded = assembly.beside(mode="disabled", sinks="none", project="default")
     before, summary = _before(recorded)
@@ -66,7 +66,9 @@ def _open(chosen: Settings, config: Mapping[str, object]) -> engine.Run:
         run_id = str(run_id or layout.new_id())  # an id of its own: other ranks that call `init` have their own runs
         resume = resume if resume in ("must", "never") else "allow"
     if chosen.fork_from:
-        notes.not_kept(f"the history of init(fork_from={chosen.fork_from!r})", "the new run starts where the fork does")
+        messages.not_kept(
+            f"the history of init(fork_from={chosen.fork_from!r})", "the new run starts where the fork does"
+        )
     folder = environ.get("CHIPLOG_DIR") or (str(Path(str(chosen.root_dir)) / "runs") if chosen.root_dir else None)
     return assembly.beside(
         dict(config),
@@ -107,7 +109,7 @@ def _before(recorded: engine.Run) -> tuple[dict[str, Any], dict[str, Any]]:
         stored = chiplog.read(recorded.dir)
         return stored.config, stored.summary
     except Exception as error:
-        notes.failed("reading the resumed run", error)
+        messages.failed("reading the resumed run", error)
         return {}, {}
 
 
@@ -120,7 +122,7 @@ def _introduce(run: Run, chosen: Settings) -> None:
     kept: dict[str, Any] = {key: str(value) for key, value in about.items() if value}
     if kept:
         run.recorded.event("wandb", None, **kept)
-    notes.say(f"{'continuing' if run.resumed else 'recording'} run {run.project}/{run.id} in {run.recorded.dir}")
+    messages.say(f"{'continuing' if run.resumed else 'recording'} run {run.project}/{run.id} in {run.recorded.dir}")
 
 
 def _id_of(point: object) -> str | None:

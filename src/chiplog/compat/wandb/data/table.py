@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
 
 
 class Table:
@@ -41,12 +41,12 @@ class Table:
                 if not self.columns and self.data:
                     self.columns = [str(at) for at in range(len(self.data[0]))]
         except Exception as error:
-            notes.failed("wandb.Table", error)
+            messages.failed("wandb.Table", error)
 
     def add_data(self, *data: object) -> None:
         """Append one row."""
         if len(data) != len(self.columns):
-            notes.once(
+            messages.once(
                 f"row of {len(data)}",
                 f"Table.add_data got {len(data)} values for {len(self.columns)} columns; the row is kept as it is",
             )

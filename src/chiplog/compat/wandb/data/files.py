@@ -8,8 +8,8 @@ from glob import glob
 from itertools import count
 from pathlib import Path
 
-from chiplog.compat.wandb import notes
-from chiplog.compat.wandb.media import FileMedia
+from chiplog.compat.wandb import messages
+from chiplog.compat.wandb.data.media import FileMedia
 from chiplog.core import records
 from chiplog.core.paths import file_name, make_dir
 from chiplog.core.run import Run
@@ -28,12 +28,12 @@ class Files:
             try:
                 make_dir(self.dir)
             except OSError as error:
-                notes.failed("creating run.dir", error)
+                messages.failed("creating run.dir", error)
 
     def keep(self, name: str, media: FileMedia, step: float) -> None:
         """Write media to the run directory and record them."""
         if media.problem or media.data is None:
-            notes.once(f"media {name}", f"{name!r} cannot be kept ({media.problem}); the rest of the row is")
+            messages.once(f"media {name}", f"{name!r} cannot be kept ({media.problem}); the rest of the row is")
             return
         if self._run.inert:
             return
@@ -53,7 +53,7 @@ class Files:
         folder = Path(base) if base else None
         paths = [Path(path) for path in sorted(glob(os.fspath(pattern), recursive=True))]  # noqa: PTH207  absolute or not
         if not paths and policy == "now":
-            notes.once(f"save {pattern}", f"save({str(pattern)!r}) matches no file")
+            messages.once(f"save {pattern}", f"save({str(pattern)!r}) matches no file")
         for path in paths:
             if path.is_dir():
                 continue

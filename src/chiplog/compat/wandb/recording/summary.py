@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from chiplog.compat.wandb import notes
-from chiplog.compat.wandb.metrics import Definitions
+from chiplog.compat.wandb import messages
+from chiplog.compat.wandb.recording.metrics import Definitions
 from chiplog.core.values import convert
 
 Changed = Callable[[str, object], None]
@@ -36,7 +36,7 @@ class Summary(MutableMapping[str, Any]):
             self._last[key] = self._by_hand[key] = value
             self._changed(key, value)
         except Exception as error:
-            notes.failed("wandb.summary", error)
+            messages.failed("wandb.summary", error)
 
     def __delitem__(self, key: str) -> None:
         self._last.pop(key, None)

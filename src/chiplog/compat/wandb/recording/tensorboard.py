@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 import chiplog
-from chiplog.compat.wandb import notes
-from chiplog.compat.wandb.media import Histogram, Image
+from chiplog.compat.wandb import messages
+from chiplog.compat.wandb.data.media import Histogram, Image
 
 # Where the writers of TensorBoard, torch and tensorboardX hand over their events.
 WRITERS = ("tensorboard.summary.writer.event_file_writer", "tensorboardX.event_file_writer")
@@ -51,14 +51,14 @@ def sync_tensorboard(run: Target) -> None:
     """Log what the writers of this process write from now on."""
     packages = [name for name in WRITERS if find_spec(name.partition(".")[0]) is not None]
     if not packages:
-        notes.once("tensorboard", "sync_tensorboard needs TensorBoard: pip install tensorboard; nothing is followed")
+        messages.once("tensorboard", "sync_tensorboard needs TensorBoard: pip install tensorboard; nothing is followed")
     for name in packages:
         try:
             writer = import_module(name).EventFileWriter
             if not hasattr(writer.add_event, "_chiplog"):
                 writer.add_event = _wrapped(writer.add_event)
         except Exception as error:
-            notes.failed(f"following {name}", error)
+            messages.failed(f"following {name}", error)
     _following[:] = [one for one in _following if not one.run.is_finished()]
     _following.append(Follower(run))
 
@@ -69,7 +69,7 @@ def _wrapped(add_event: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 one.add(event)
             except Exception as error:
-                notes.failed("sync_tensorboard", error)
+                messages.failed("sync_tensorboard", error)
         return add_event(self, event, *args, **kwargs)
 
     add._chiplog = True  # type: ignore[attr-defined]

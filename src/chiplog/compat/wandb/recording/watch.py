@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chiplog.compat.wandb import notes
-from chiplog.compat.wandb.media import Histogram
+from chiplog.compat.wandb import messages
+from chiplog.compat.wandb.data.media import Histogram
 
 BINS = 64
 
@@ -23,7 +23,7 @@ class Watches:
         for at, model in enumerate(models if isinstance(models, list | tuple) else [models], index):
             prefix = f"graph_{at}" if at else ""
             if not hasattr(model, "named_parameters"):
-                notes.once("watch", f"watch needs a torch module, not {type(model).__name__}; nothing is recorded")
+                messages.once("watch", f"watch needs a torch module, not {type(model).__name__}; nothing is recorded")
                 continue
             if what in ("gradients", "all"):
                 for name, parameter in model.named_parameters():
@@ -65,7 +65,7 @@ class Watches:
         try:
             self._log({name: _histogram(tensor.detach()) for name, tensor in tensors.items()})
         except Exception as error:
-            notes.failed("wandb.watch", error)
+            messages.failed("wandb.watch", error)
 
 
 def _histogram(tensor: Any) -> Histogram:

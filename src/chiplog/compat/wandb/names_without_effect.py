@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
 
 
 class Inert:
@@ -12,7 +12,7 @@ class Inert:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        notes.not_kept(name, "the stand-in does not have it")
+        messages.not_kept(name, "the stand-in does not have it")
 
     def __call__(self, *_: object, **__: object) -> Inert:
         return self

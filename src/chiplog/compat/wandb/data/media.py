@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import chiplog
-from chiplog.compat.wandb import notes
+from chiplog.compat.wandb import messages
 from chiplog.core.values.host_arrays import on_host
 from chiplog.core.values.text import words
 
@@ -47,7 +47,7 @@ class Image(chiplog.Image):
             super().__init__(data_or_path, caption)
         for name, value in (("boxes", boxes), ("masks", masks), ("classes", classes)):
             if value is not None:
-                notes.not_kept(f"Image({name}=...)", "the image itself is kept")
+                messages.not_kept(f"Image({name}=...)", "the image itself is kept")
 
 
 class Histogram(chiplog.Histogram):

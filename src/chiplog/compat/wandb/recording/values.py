@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import chiplog
-from chiplog.compat.wandb import notes
-from chiplog.compat.wandb.media import FileMedia, Histogram
-from chiplog.compat.wandb.table import Table
+from chiplog.compat.wandb import messages
+from chiplog.compat.wandb.data.media import FileMedia, Histogram
+from chiplog.compat.wandb.data.table import Table
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS
 from chiplog.core.values.foreign_media import recognize
@@ -36,7 +36,7 @@ def kept_row(data: Mapping[Any, object], keep: Keep) -> dict[str, Any]:
         except Exception:  # `Run.log` keeps it as text
             value = single = logged
         if value is None:
-            notes.once(f"none {name}", f"{name!r} is None: there is no value to keep")
+            messages.once(f"none {name}", f"{name!r} is None: there is no value to keep")
         elif isinstance(value, Table | FileMedia):
             keep(name, value)
         elif isinstance(value, list | tuple) and value and all(isinstance(one, FileMedia | Table) for one in value):

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from chiplog.compat.wandb import notes
-from chiplog.compat.wandb.files import Files
-from chiplog.compat.wandb.media import FileMedia
-from chiplog.compat.wandb.metrics import Definitions
-from chiplog.compat.wandb.summary import Summary
-from chiplog.compat.wandb.table import Table
-from chiplog.compat.wandb.values import LIST, flattened, kept, kept_row
+from chiplog.compat.wandb import messages
+from chiplog.compat.wandb.data.files import Files
+from chiplog.compat.wandb.data.media import FileMedia
+from chiplog.compat.wandb.data.table import Table
+from chiplog.compat.wandb.recording.metrics import Definitions
+from chiplog.compat.wandb.recording.summary import Summary
+from chiplog.compat.wandb.recording.values import LIST, flattened, kept, kept_row
 from chiplog.core.run import Run
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS
@@ -52,7 +52,7 @@ class Rows:
             if ends and at >= self.step:
                 self.step = int(at) + 1
         except Exception as error:
-            notes.failed("wandb.log", error)
+            messages.failed("wandb.log", error)
 
     def next_row(self) -> int:
         """A step of its own."""
@@ -80,10 +80,12 @@ class Rows:
             number = None
         if number is None or number - number != 0:
             kind = type(step).__name__
-            notes.once("step type", f"a step is a whole number, not a {kind}; the current step, {self.step}, is used")
+            messages.once(
+                "step type", f"a step is a whole number, not a {kind}; the current step, {self.step}, is used"
+            )
             return self.step
         if number < self.step:
-            notes.once(
+            messages.once(
                 f"step back {self._recorded.id}",
                 f"step {number} is before the current step, {self.step}: W&B would drop it, and it is kept here",
             )
@@ -94,15 +96,15 @@ class Rows:
     def _row(self, data: object, at: float) -> dict[str, Any]:
         """A row of any values, completed by the x axes it needs; tables and files are recorded here."""
         if self.finished:
-            notes.once(
+            messages.once(
                 f"finished {self._recorded.id}", f"run {self._recorded.id} has finished: what is logged now is not kept"
             )
             return {}
         if not isinstance(data, Mapping):
-            notes.once("log type", f"wandb.log takes a dictionary, not {type(data).__name__}; ignored")
+            messages.once("log type", f"wandb.log takes a dictionary, not {type(data).__name__}; ignored")
             return {}
         if any(not isinstance(key, str) for key in data):
-            notes.once("log keys", "names of metrics are strings; others are converted")
+            messages.once("log keys", "names of metrics are strings; others are converted")
         row = kept_row(data, partial(self._keep, at))
         if self.definitions.any:
             names = tuple(name for name, value in flattened("", data) if value is not None)

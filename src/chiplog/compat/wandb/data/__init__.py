@@ -1,0 +1,1 @@
+"""What scripts log besides numbers: media, tables, artifacts and files."""
