@@ -19,8 +19,9 @@ from zlib import crc32
 import chiplog
 from bench.rows import Figure, row
 from chiplog.sinks.tensorboard import events
-from chiplog.store import layout, protobuf
-from chiplog.store.foreign.mirror import mirror
+from chiplog.store import layout
+from chiplog.store.foreign.cached_runs import refresh
+from chiplog.store.protobuf import writer
 from chiplog.store.reader import Stored
 
 POINTS = int(os.environ.get("BENCH_POINTS", "1000000"))
@@ -63,7 +64,7 @@ def foreign() -> Iterator[Figure]:
 def _timed(path: Path, points: int) -> float:
     """CPU seconds to decode a source and to read all its series."""
     began = time.process_time()
-    root = mirror(path, path.parent / "cache")
+    root = refresh(path, path.parent / "cache")
     assert root is not None
     count = 0
     for run in layout.find_runs(root):
@@ -98,16 +99,16 @@ def _tensorboard(folder: Path) -> Iterator[Figure]:
 def _wandb(folder: Path) -> Iterator[Figure]:
     folder.mkdir()
     log = bytearray(b":W&B" + struct.pack("<HB", 0xBEE1, 0))
-    run = protobuf.message(1, b"abc") + protobuf.message(3, b"bench")
-    _append(log, protobuf.message(17, run))
+    run = writer.message(1, b"abc") + writer.message(3, b"bench")
+    _append(log, writer.message(17, run))
     names = [f"train/metric_{number}".encode() for number in range(VALUES)]
     for at in range(ROWS):
         row = {name: json.dumps(math.sin(at + number)).encode() for number, name in enumerate(names)}
         row |= {b"_step": str(at).encode(), b"_timestamp": str(1.763e9 + at).encode()}
         items = b"".join(
-            protobuf.message(1, protobuf.message(2, key) + protobuf.message(16, one)) for key, one in row.items()
+            writer.message(1, writer.message(2, key) + writer.message(16, one)) for key, one in row.items()
         )
-        _append(log, protobuf.message(2, items))
+        _append(log, writer.message(2, items))
     (folder / "run-abc.wandb").write_bytes(log)
     taken = _timed(folder, ROWS * VALUES)
     yield Figure(f".wandb, {ROWS:,} rows of {VALUES}", ROWS * VALUES / taken, "values/s", 300_000, at_least=True)
@@ -151,12 +152,12 @@ def _many(folder: Path) -> Iterator[Figure]:
         place.mkdir(parents=True)
         (place / "events.out.tfevents.1").write_bytes(data)
         os.utime(place / "events.out.tfevents.1", (1.7e9, 1.7e9))
-    mirror(folder / "logs", folder / "cache")
+    refresh(folder / "logs", folder / "cache")
     yield Figure("500 foreign runs, opened again", _seconds(lambda: _opened(folder)), "s", 0.5)
 
 
 def _opened(folder: Path) -> list[Stored]:
-    root = mirror(folder / "logs", folder / "cache")
+    root = refresh(folder / "logs", folder / "cache")
     runs = chiplog.runs(root)
     assert len(runs) == 500
     return runs

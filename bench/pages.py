@@ -284,7 +284,7 @@ def terminal() -> Iterator[Figure]:
 
 
 def _warm(root: Path) -> list[float]:
-    from chiplog.store.runs.catalog import Catalog
+    from chiplog.store.runs.summary_cache import Catalog
     from chiplog.views.tui.app import App
     from chiplog.views.tui.panels import Style
 

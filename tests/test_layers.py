@@ -68,7 +68,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "contents": {"journal", "layout", "manifest", "parts", "points", "printed_lines", "spans"},
         "step_breakdown": {"points", "spans"},
         "goodput_input": {"points", "runs", "spans"},
-        "run_columns": {"contents", "goodput_input", "points", "runs", "spans", "step_breakdown"},
+        "run_arrays": {"contents", "goodput_input", "points", "runs", "spans", "step_breakdown"},
         "runs": {"contents", "journal", "layout", "manifest", "parts", "reader"},
     },
     "sinks": {
@@ -84,7 +84,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
 CYCLES = [
     {"background", "messages", "progress_bars", "values"},  # every message hides secrets and spares progress bars
     {"contents", "parts", "points"},  # a part is written from the tail, and read with it
-    {"goodput_input", "reader", "run_columns", "runs"},  # lists of runs open them
+    {"goodput_input", "reader", "run_arrays", "runs"},  # lists of runs open them
 ]
 LATE = 48  # imports of our own modules inside functions
 ENVIRONMENT = {"assembly", "cli", "commands", "frontends", "integrations", "compat"}  # who may read os.environ

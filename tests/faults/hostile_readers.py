@@ -13,7 +13,7 @@ import msgspec
 
 from chiplog.sinks import registry
 from chiplog.store.journal.tail import Tail
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.views.web.http import Request
 from chiplog.views.web.routes import Site
 from tests.faults.hostile_runs import LOCAL, NAMES, Findings, identity, last_lines, routes

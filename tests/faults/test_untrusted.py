@@ -27,7 +27,7 @@ from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
 from chiplog.store.parts.format import seal
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from tests.faults.hostile_runs import command
 from tests.support.memory import peak
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chiplog.store import layout
 from chiplog.store.foreign import conversion
-from chiplog.store.foreign.mirror import mirror
+from chiplog.store.foreign.cached_runs import refresh
 from chiplog.store.reader import Stored
 
 Values = dict[str, list[tuple[float, float]]]
@@ -18,7 +18,7 @@ Values = dict[str, list[tuple[float, float]]]
 def opened(source: Path, cache: Path) -> list[Stored]:
     """The runs of a foreign path, opened in place, by name; checks that nothing was written beside them."""
     before = snapshot(source)
-    root = mirror(source, cache)
+    root = refresh(source, cache)
     assert snapshot(source) == before
     runs = [] if root is None else [Stored(path) for path in layout.find_runs(root)]
     for run in runs:

@@ -10,10 +10,10 @@ from chiplog.core.paths import cache_dir, is_run
 from chiplog.store import layout
 
 if TYPE_CHECKING:
-    from chiplog.store.foreign.mirror import Progress
+    from chiplog.store.foreign.cached_runs import Progress
 
 
-def mirrored(path: Path, progress: Progress | None = None) -> Path | None:
+def cached(path: Path, progress: Progress | None = None) -> Path | None:
     """The directory of runs that holds what another tracker has recorded at a path; None if it holds nothing of others.
 
     A path with runs of our own is never taken for another tracker's.
@@ -24,11 +24,11 @@ def mirrored(path: Path, progress: Progress | None = None) -> Path | None:
             return None
     except (OSError, ValueError):  # not a path at all
         return None
-    from chiplog.store.foreign.mirror import mirror  # needs numpy, which opening our own runs does without
+    from chiplog.store.foreign.cached_runs import refresh  # needs numpy, which opening our own runs does without
 
-    return mirror(path, cache_dir(os.environ), progress)
+    return refresh(path, cache_dir(os.environ), progress)
 
 
 def directory(root: Path) -> Path:
-    """A directory of runs: this one, or the mirror of another tracker's."""
-    return mirrored(root) or root
+    """A directory of runs: this one, or the cached one of another tracker's."""
+    return cached(root) or root

@@ -20,9 +20,9 @@ def read(which: str | Path = "latest", *, dir: str | Path | None = None) -> Stor
     The path may be that of another tracker's files, such as `wandb/offline-run-...`; see `docs/import.md`.
     """
     root = runs_dir(dir) if dir is None else foreign_runs.directory(runs_dir(dir))
-    mirrored = foreign_runs.mirrored(Path(which))
-    if mirrored is not None:
-        which, root = find.LATEST, mirrored
+    cached = foreign_runs.cached(Path(which))
+    if cached is not None:
+        which, root = find.LATEST, cached
     return Stored(find.find(which, root), cache=cache_dir(os.environ))
 
 
@@ -33,10 +33,10 @@ def runs(dir: str | Path | None = None, project: str | None = None, *, where: st
     """
     root = runs_dir(dir)
     if dir is not None and not root.is_dir():
-        mirrored = foreign_runs.mirrored(root)
-        if mirrored is None:
+        cached = foreign_runs.cached(root)
+        if cached is None:
             raise RunNotFound(f"no directory {str(root)!r}; use the one given to chiplog.init(dir=...)")
-        root = mirrored
+        root = cached
     elif dir is not None:
         root = foreign_runs.directory(root)
     stored = find.runs(root, project, cache=cache_dir(os.environ))

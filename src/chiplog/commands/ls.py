@@ -18,9 +18,9 @@ from chiplog.core.suggestions import did_you_mean
 from chiplog.metrics.catalog import pick_loss
 from chiplog.store import manifest
 from chiplog.store.runs import find
-from chiplog.store.runs.catalog import Catalog, Entry
 from chiplog.store.runs.query import SEARCHED, Query, Value
 from chiplog.store.runs.run_values import Keys, RunValues
+from chiplog.store.runs.summary_cache import Catalog, Entry
 from chiplog.views.strict_json import pretty
 from chiplog.views.table import Cell, table
 

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from chiplog.core.errors import BadSetting
 from chiplog.core.paths import cache_dir
 from chiplog.store.runs import find
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.views.tui.navigation import TABS
 from chiplog.views.tui.terminal import watch
 

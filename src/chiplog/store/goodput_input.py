@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from chiplog.metrics.goodput import AttemptTime, Floats
-from chiplog.store.points.default_view import before
+from chiplog.store.points.hidden_points import before
 from chiplog.store.points.run_points import RunPoints
 from chiplog.store.points.series import Series
 from chiplog.store.runs.state import AttemptState

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from chiplog.store.points.columns import Floats, Steps
     from chiplog.store.points.overview import Overview
     from chiplog.store.points.series import Buckets, Series
-    from chiplog.store.run_columns import RunColumns
+    from chiplog.store.run_arrays import RunArrays
     from chiplog.store.spans.spans import Spans
 
 
@@ -263,10 +263,10 @@ class Stored:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _columns(self) -> RunColumns:
+    def _columns(self) -> RunArrays:
         with _needs_packages():
-            from chiplog.store.run_columns import RunColumns
-        return RunColumns(self.segments)
+            from chiplog.store.run_arrays import RunArrays
+        return RunArrays(self.segments)
 
     def _check(self, name: str, rank: int | None, attempt: int | None) -> None:
         """Raise if a series cannot have points, because there is no such name, rank or attempt."""

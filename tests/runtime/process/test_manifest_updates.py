@@ -6,7 +6,7 @@ from pathlib import Path
 
 import chiplog
 from chiplog.store import manifest
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from tests.support.waiting import wait_for
 
 

@@ -346,7 +346,7 @@ def test_spans_need_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for name in [
         name
         for name in sys.modules
-        if name.startswith(("chiplog.store.spans.", "chiplog.store.reader", "chiplog.store.run_columns"))
+        if name.startswith(("chiplog.store.spans.", "chiplog.store.reader", "chiplog.store.run_arrays"))
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "numpy", None)

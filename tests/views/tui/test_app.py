@@ -10,7 +10,7 @@ import pytest
 import chiplog
 from chiplog.core import records
 from chiplog.core.display import columns
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.views.tui.app import App
 from chiplog.views.tui.panels import Style
 from tests.views.web import stores

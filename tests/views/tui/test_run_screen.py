@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.views.tui.panels import Style
 from chiplog.views.tui.run_screen import RunScreen
 from tests.views.web import stores

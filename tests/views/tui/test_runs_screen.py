@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.views.tui.panels import Style
 from chiplog.views.tui.runs_screen import RunsScreen
 from tests.views.web import stores

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chiplog.store import layout
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.views.web import compactor
 from chiplog.views.web.compactor import Compactor
 from tests.support.waiting import wait_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.views.web.listing import row
 from tests.views.web import stores
 

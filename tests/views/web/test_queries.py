@@ -8,7 +8,7 @@ import pytest
 
 import chiplog
 from chiplog.store.contents.contents import Contents
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.store.spans.span import StoredSpan
 from chiplog.views.web import queries
 from tests.store.spans.building import spans_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.views.web.server import address, listen
 from tests.views.web import stores
 

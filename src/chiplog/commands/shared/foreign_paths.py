@@ -23,9 +23,9 @@ EVERY = 1.0  # s between two looks at a source
 
 @contextmanager
 def resolved(args: Namespace) -> Iterator[None]:
-    """Replace paths of other trackers by the runs in their mirrors; several directories become `args.more_roots`.
+    """Replace paths of other trackers by their runs in the cache; several directories become `args.more_roots`.
 
-    While a verb that shows live runs is open, the mirrors follow their sources.
+    While a verb that shows live runs is open, the cached runs follow their sources.
     """
     sources = _resolve(args)
     stop = threading.Event()
@@ -43,7 +43,7 @@ def resolved(args: Namespace) -> Iterator[None]:
 def _resolve(args: Namespace) -> list[Path]:
     args.more_roots = []
     sources: list[Path] = []
-    if args.dir is not None and (root := _mirror(str(args.root), sources)):
+    if args.dir is not None and (root := _cached(str(args.root), sources)):
         args.root = root
     if isinstance(one := getattr(args, "run", None), str):
         args.run = ",".join(_one(word, args, sources) for word in _words(one))
@@ -61,7 +61,7 @@ def _words(text: str) -> list[str]:
 
 def _one(text: str, args: Namespace, sources: list[Path]) -> str:
     """The newest run of a foreign path; any other text stays."""
-    root = _mirror(text, sources)
+    root = _cached(text, sources)
     if root is None:
         return text
     args.root = root
@@ -78,7 +78,7 @@ def _several(texts: list[str], name: str, args: Namespace, sources: list[Path]) 
     left: list[str] = []
     roots: list[Path] = []
     for text in texts:
-        root = _mirror(text, sources)
+        root = _cached(text, sources)
         if root is None:
             left.append(text)
         elif name == "projects" or args.verb == "ui":
@@ -94,21 +94,21 @@ def _several(texts: list[str], name: str, args: Namespace, sources: list[Path]) 
     return left
 
 
-def _mirror(text: str, sources: list[Path]) -> Path | None:
+def _cached(text: str, sources: list[Path]) -> Path | None:
     path = Path(text)
     with ProgressLine() as progress:
-        root = foreign_runs.mirrored(path, progress.show)
+        root = foreign_runs.cached(path, progress.show)
     if root is not None:
         sources.append(path)
     return root
 
 
 def _follow(sources: list[Path], stop: threading.Event) -> None:
-    """Keep mirrors up to date until told to stop."""
+    """Keep cached runs up to date until told to stop."""
     while not stop.wait(EVERY):
         for path in sources:
             try:
-                foreign_runs.mirrored(path)
+                foreign_runs.cached(path)
             except OSError as error:
                 messages.once(f"foreign {path}", f"{path} cannot be followed: {error}")
 

@@ -20,7 +20,7 @@ from chiplog.core.values.flatten import flatten
 from chiplog.metrics.catalog import is_loss, is_system, readable_unit
 from chiplog.store import layout
 from chiplog.store.contents.contents import Bounds
-from chiplog.store.contents.sample import Sample
+from chiplog.store.contents.table_samples import Sample
 from chiplog.store.journal.cursors import Health, SinkStatus, backends, cursors
 from chiplog.store.reader import Stored
 from chiplog.store.runs.problems import problems

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from chiplog.core.records import Number, Plain
 from chiplog.store.crc32c import crc32c
-from chiplog.store.protobuf import double, integer, message, utf8, varint
+from chiplog.store.protobuf.writer import double, integer, message, utf8, varint
 
 VERSION = b"brain.Event:2"
 LONG = 256  # bytes of a tag that is not worth caching

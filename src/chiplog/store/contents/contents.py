@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, HistogramRecord, Number, Plain
 from chiplog.store import manifest
-from chiplog.store.contents import sample
+from chiplog.store.contents import table_samples
 from chiplog.store.contents.journal_tail import JournalTail, Range
 from chiplog.store.contents.run_segments import RunSegments
-from chiplog.store.contents.sample import Sample, Samples, samples_of
 from chiplog.store.contents.segment import SegmentContents
+from chiplog.store.contents.table_samples import Sample, Samples, samples_of
 from chiplog.store.journal.lines import Damage, number
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
@@ -165,11 +165,11 @@ class Contents:
 
     def load(self, samples: Sequence[Sample]) -> list[Sample]:
         """Samples with their cells, some of which may be in the store."""
-        return sample.load(self._segments, samples)
+        return table_samples.load(self._segments, samples)
 
     def select(self, samples: Sequence[Sample], wanted: Callable[[Sample], bool]) -> list[Sample]:
         """The samples that a function wants; it sees all cells, few at a time."""
-        return sample.select(self._segments, samples, wanted)
+        return table_samples.select(self._segments, samples, wanted)
 
     def _add(self, record: AnyRecord, segment: Segment) -> None:
         if self._kinds and records.kind_of(record) not in self._kinds:

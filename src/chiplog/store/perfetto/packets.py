@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
-from chiplog.store.protobuf import integer as _number
-from chiplog.store.protobuf import message as _bytes
-from chiplog.store.protobuf import utf8 as _utf8
-from chiplog.store.protobuf import varint as _varint
+from chiplog.store.protobuf.writer import integer as _number
+from chiplog.store.protobuf.writer import message as _bytes
+from chiplog.store.protobuf.writer import utf8 as _utf8
+from chiplog.store.protobuf.writer import varint as _varint
 
 Args: TypeAlias = Mapping[str, object]
 

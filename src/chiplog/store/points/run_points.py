@@ -14,7 +14,7 @@ from chiplog.store.layout import Segment
 from chiplog.store.points.blocks import Blocks
 from chiplog.store.points.blocks import join as join_blocks
 from chiplog.store.points.columns import EMPTY, Column, Floats, Ints, Steps, join
-from chiplog.store.points.default_view import AttemptPoints, before, view, with_limits
+from chiplog.store.points.hidden_points import AttemptPoints, before, view, with_limits
 from chiplog.store.points.overview import Overview
 from chiplog.store.points.series import ByRank, Series
 from chiplog.store.points.single_series import SingleSeries

@@ -14,7 +14,7 @@ from chiplog.store.contents.segment import SegmentContents
 from chiplog.store.parts.part import Part
 from chiplog.store.points.blocks import Blocks, each
 from chiplog.store.points.columns import Column, Columns, Floats, Ints, Steps, by_seq, join, last_of, take
-from chiplog.store.points.default_view import before
+from chiplog.store.points.hidden_points import before
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from chiplog.core.values.text import words
 from chiplog.metrics.catalog import pick_loss
 from chiplog.store import manifest
 from chiplog.store.reader import Stored
-from chiplog.store.runs.catalog import MOST, Entry, scalar, stamp_of, summarize
 from chiplog.store.runs.query import FIELDS, Query, Value
+from chiplog.store.runs.summary_cache import MOST, Entry, scalar, stamp_of, summarize
 
 CONFIG, METRIC = "config.", "metric."  # before a key that is both
 

@@ -18,7 +18,7 @@ from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
 from chiplog.store.parts.errors import BrokenPart
 from chiplog.store.runs import liveness
-from chiplog.store.runs.journal_files import JournalFiles
+from chiplog.store.runs.state_journals import StateJournals
 
 LOST = 60.0  # s without a heartbeat
 NEAR = 4 << 10  # bytes from the end that usually hold the finish record, and the last step with its loss
@@ -60,7 +60,7 @@ class AttemptState(NamedTuple):
         return 0.0 if self.start is None else max(0, self.end(now) - self.start.time) / 1e9
 
 
-def attempts(run: Path, *, rank: int | None = None, files: JournalFiles | None = None) -> list[AttemptState]:
+def attempts(run: Path, *, rank: int | None = None, files: StateJournals | None = None) -> list[AttemptState]:
     """All attempts of a run, oldest first; of one rank, or of all."""
     return with_workers(journals(run, rank=rank, files=files))
 
@@ -85,9 +85,9 @@ def with_workers(journals: Sequence[AttemptState]) -> list[AttemptState]:
     return [one._replace(workers=tuple(workers.get((one.rank, one.attempt), ()))) for one in own]
 
 
-def journals(run: Path, *, rank: int | None = None, files: JournalFiles | None = None) -> list[AttemptState]:
+def journals(run: Path, *, rank: int | None = None, files: StateJournals | None = None) -> list[AttemptState]:
     """The journals of a run, oldest first, those of workers included; of one rank, or of all."""
-    files = files or JournalFiles(run)
+    files = files or StateJournals(run)
     states = [_attempt(files, segments) for segments in files.streams(rank).values()]
     return sorted(
         states, key=lambda one: (one.attempt, one.rank)
@@ -96,7 +96,7 @@ def journals(run: Path, *, rank: int | None = None, files: JournalFiles | None =
 
 def state_of(run: Path) -> str:
     """running, finished, failed, interrupted, killed or lost; empty if nothing was written."""
-    files = JournalFiles(run)
+    files = StateJournals(run)
     return judge(attempts(run, rank=files.segments[0].rank, files=files)) if files.segments else "empty"
 
 
@@ -125,13 +125,13 @@ def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[Attemp
 
 
 def last_values(
-    run: Path, enough: Callable[[LastValues], object] = bool, files: JournalFiles | None = None
+    run: Path, enough: Callable[[LastValues], object] = bool, files: StateJournals | None = None
 ) -> LastValues:
     """The newest values, and their step, of the first rank that has rows; reads back until `enough` is satisfied.
 
     Those of the workers that joined its newest attempt are among them, unless the attempt itself has newer ones.
     """
-    files = files or JournalFiles(run)
+    files = files or StateJournals(run)
     streams: dict[int, list[list[Segment]]] = {}  # by rank, the attempts in their order
     for (rank, _), segments in files.streams().items():
         streams.setdefault(rank, []).append(segments)
@@ -146,7 +146,7 @@ def last_values(
     return values
 
 
-def _newest_attempt(files: JournalFiles, streams: Sequence[list[Segment]]) -> list[list[Segment]]:
+def _newest_attempt(files: StateJournals, streams: Sequence[list[Segment]]) -> list[list[Segment]]:
     """The segments of the newest attempt of a rank and of its workers, in the order they were written."""
     if len(streams) == 1:
         return [streams[0]]
@@ -160,7 +160,7 @@ def _newest_attempt(files: JournalFiles, streams: Sequence[list[Segment]]) -> li
 
 
 def _last_values_of(
-    files: JournalFiles, segments: Sequence[Segment], enough: Callable[[LastValues], object]
+    files: StateJournals, segments: Sequence[Segment], enough: Callable[[LastValues], object]
 ) -> dict[str, Number | None]:
     values: dict[str, Number | None] = {}
     for segment in reversed(segments[-2:]):  # the newest may have just begun
@@ -171,7 +171,7 @@ def _last_values_of(
 
 
 def _last_values(
-    files: JournalFiles, segment: Segment, enough: Callable[[LastValues], object]
+    files: StateJournals, segment: Segment, enough: Callable[[LastValues], object]
 ) -> dict[str, Number | None]:
     values: dict[str, Number | None] = {}
     if files.is_pruned(segment):
@@ -214,23 +214,23 @@ def describe(run: Path) -> str:
         return which
 
 
-def highest_step(run: Path, rank: int, files: JournalFiles | None = None) -> int | None:
+def highest_step(run: Path, rank: int, files: StateJournals | None = None) -> int | None:
     """The highest step that a rank has logged, from the ends of its newest attempts; None if it has none.
 
     Reads at most a few MiB, however long the journal is. The saved state covers what is further back.
     """
-    files = files or JournalFiles(run)
+    files = files or StateJournals(run)
     newest = sorted(files.streams(rank).items())[-ENDS:]
     return _highest([_highest_of(files, segments) for _, segments in newest])
 
 
-def _highest_of(files: JournalFiles, segments: Sequence[Segment]) -> int | None:
+def _highest_of(files: StateJournals, segments: Sequence[Segment]) -> int | None:
     """The highest step near the end of an attempt, whose newest segment may have just begun."""
     steps = (_highest_step(files, segment) for segment in reversed(segments[-2:]))
     return next((step for step in steps if step is not None), None)
 
 
-def _highest_step(files: JournalFiles, segment: Segment) -> int | None:
+def _highest_step(files: StateJournals, segment: Segment) -> int | None:
     """The highest step near the end of a segment; of a pruned one, the last."""
     if files.is_pruned(segment):
         part = files.contents(segment).part
@@ -247,7 +247,7 @@ def _highest(steps: Iterable[int | float | None]) -> int | None:
     return max((int(step) for step in steps if step is not None and step - step == 0), default=None)
 
 
-def _attempt(files: JournalFiles, segments: Sequence[Segment]) -> AttemptState:
+def _attempt(files: StateJournals, segments: Sequence[Segment]) -> AttemptState:
     first, newest = segments[0], segments[-1]
     start = files.first(first)
     last, finish = _ending(files, newest)
@@ -268,7 +268,7 @@ def _judge(start: records.Attempt | None, finish: records.Finish | None, beat: f
     return "running" if time.time() - beat < LOST else "lost"
 
 
-def _ending(files: JournalFiles, segment: Segment) -> tuple[AnyRecord | None, records.Finish | None]:
+def _ending(files: StateJournals, segment: Segment) -> tuple[AnyRecord | None, records.Finish | None]:
     """The last record of a segment, and the finish record if there is one near the end."""
     if files.is_pruned(segment):
         return _pruned_ending(files.contents(segment))

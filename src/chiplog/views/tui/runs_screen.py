@@ -10,7 +10,7 @@ from chiplog.core import display
 from chiplog.core.display import STATES, cut, paint
 from chiplog.core.messages import clean
 from chiplog.metrics.catalog import pick_loss
-from chiplog.store.runs.catalog import Catalog, Entry
+from chiplog.store.runs.summary_cache import Catalog, Entry
 from chiplog.views.table import Cell, table
 from chiplog.views.tui.navigation import rows_moved
 from chiplog.views.tui.panels import Style

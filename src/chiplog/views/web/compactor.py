@@ -10,7 +10,7 @@ from pathlib import Path
 from chiplog.core import messages
 from chiplog.core.background import subprocesses
 from chiplog.store import layout
-from chiplog.store.runs.catalog import FINAL, Catalog
+from chiplog.store.runs.summary_cache import FINAL, Catalog
 
 MOST = 64  # runs per process
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from chiplog.core.files.writing import make_place, match_run, replacing
 from chiplog.core.paths import in_run
 from chiplog.store.contents.contents import LIVE, Contents
-from chiplog.store.contents.sample import Sample
+from chiplog.store.contents.table_samples import Sample
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
-from chiplog.store.runs.catalog import Catalog, Entry
+from chiplog.store.runs.summary_cache import Catalog, Entry
 from chiplog.views.charts import browser_series as curves
 from chiplog.views.strict_json import encode
 from chiplog.views.web import asset_bundle, console, listing, queries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chiplog.store.runs.catalog import Entry
+from chiplog.store.runs.summary_cache import Entry
 
 
 def row(entry: Entry, columns: Iterable[str] = ()) -> dict[str, object]:

@@ -15,11 +15,11 @@ from chiplog.core.files import reading
 from chiplog.core.values.convert import double
 from chiplog.store import layout
 from chiplog.store.contents.contents import Contents
-from chiplog.store.contents.sample import Sample
+from chiplog.store.contents.table_samples import Sample
 from chiplog.store.journal.cursors import cursors
 from chiplog.store.reader import Stored
 from chiplog.store.runs import state
-from chiplog.store.runs.catalog import Entry
+from chiplog.store.runs.summary_cache import Entry
 from chiplog.store.spans.spans import Spans
 from chiplog.views.strict_json import encode
 from chiplog.views.trace.lanes import Lanes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.version import VERSION
 from chiplog.views.web import asset_bundle, listing
 from chiplog.views.web.http import PRIVATE, Request, Response, json_response

@@ -11,7 +11,7 @@ import msgspec
 from chiplog.store.contents.contents import LIVE, Contents
 from chiplog.store.points import run_points  # noqa: F401  `Stored` imports it with its first query
 from chiplog.store.reader import Stored
-from chiplog.store.runs.catalog import Catalog, Entry, stamp_of
+from chiplog.store.runs.summary_cache import Catalog, Entry, stamp_of
 from chiplog.store.spans.spans import Spans
 from chiplog.views.charts.browser_series import (
     MOST_POINTS,

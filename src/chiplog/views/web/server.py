@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from chiplog.core import messages
 from chiplog.core.values.text import words
-from chiplog.store.runs.catalog import Catalog
+from chiplog.store.runs.summary_cache import Catalog
 from chiplog.views.web.auth import Auth, is_loopback
 from chiplog.views.web.http import Server
 from chiplog.views.web.routes import Site

@@ -14,7 +14,6 @@ import numpy as np
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.store.crc32c import crc32c
-from chiplog.store.foreign import wire
 from chiplog.store.foreign.formats import tensorboard_scalars
 from chiplog.store.foreign.formats import tensorboard_summaries as summaries
 from chiplog.store.foreign.formats.tensorboard_scalars import Scalars
@@ -32,8 +31,9 @@ from chiplog.store.foreign.protocol import (
     digest,
 )
 from chiplog.store.foreign.tfrecords import HEAD, Reader
-from chiplog.store.foreign.wire import BadMessage
-from chiplog.store.protobuf import varint
+from chiplog.store.protobuf import reader
+from chiplog.store.protobuf.reader import BadMessage
+from chiplog.store.protobuf.writer import varint
 
 NAME = "tensorboard"
 _START = 1  # of a session log
@@ -96,15 +96,15 @@ def _read(files: tuple[Path, ...], position: Plain, losses: Losses) -> Iterator[
     total = max(1, sum(sizes.values()))
     unfinished = 0
     for path in files:
-        reader = Reader(path, state.offsets.get(path.name, 0))
+        log = Reader(path, state.offsets.get(path.name, 0))
         events = _Events(state, losses)
-        for frames in reader.read():
+        for frames in log.read():
             yield from events.items(frames.data, frames.spans)
             state.offsets[path.name] = frames.end
             yield state.save(sum(state.offsets.values()) / total)
-        for start, end in reader.damage:
+        for start, end in log.damage:
             losses.add(f"{path.name}: damaged bytes", end - start)
-        unfinished += reader.unfinished
+        unfinished += log.unfinished
     losses.set("bytes of an unfinished record at the end of a file", unfinished)
 
 
@@ -137,17 +137,17 @@ class _Events:
 
     def _event(self, number: int, data: bytes) -> Restart | None:
         """Any event; one that starts the run again is returned."""
-        parts = wire.by_number(data)
-        time, step = summaries.wall(parts.get(1)), wire.integer(parts.get(2))
+        parts = reader.by_number(data)
+        time, step = summaries.wall(parts.get(1)), reader.integer(parts.get(2))
         self._note_time(time)
         if 5 in parts:
-            for value in summaries.values(wire.message(parts[5]), time, step, self._state.session, self._losses):
+            for value in summaries.values(reader.message(parts[5]), time, step, self._state.session, self._losses):
                 if value.number is not None:
-                    wall = wire.double(parts.get(1))
+                    wall = reader.double(parts.get(1))
                     self._single.append((number, self._index(value.tag), step, wall, value.number))
                 elif value.item is not None:
                     self._others.append(value.item)
-        started = 7 in parts and wire.integer(wire.by_number(wire.message(parts[7])).get(1)) == _START
+        started = 7 in parts and reader.integer(reader.by_number(reader.message(parts[7])).get(1)) == _START
         return Restart(time, step) if started else None
 
     def _tag(self, head: bytes, event: bytes) -> int | None:
@@ -155,16 +155,16 @@ class _Events:
         which = self._heads.get(head)
         if which is None:
             try:
-                summary = wire.message(wire.by_number(event).get(5))
-                tag = wire.by_number(wire.message(wire.by_number(summary).get(1))).get(1)
+                summary = reader.message(reader.by_number(event).get(5))
+                tag = reader.by_number(reader.message(reader.by_number(summary).get(1))).get(1)
             except BadMessage:
                 return None
-            name = wire.message(tag)
+            name = reader.message(tag)
             value = b"\x0a" + varint(len(name)) + name + b"\x15"
             inner = b"\x0a" + varint(len(value) + 4) + value
             if head != b"\x2a" + varint(len(inner) + 4) + inner or len(self._heads) >= MOST_HEADS:
                 return None
-            which = self._heads[head] = self._index(wire.text(name))
+            which = self._heads[head] = self._index(reader.text(name))
         return which
 
     def _index(self, tag: str) -> int:

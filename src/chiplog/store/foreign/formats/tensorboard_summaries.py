@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from chiplog.core import records
 from chiplog.core.records import Plain
 from chiplog.core.values.text import cut
-from chiplog.store.foreign import wire
 from chiplog.store.foreign.protocol import Losses, Media, nanoseconds
-from chiplog.store.foreign.wire import BadMessage
+from chiplog.store.protobuf import reader
+from chiplog.store.protobuf.reader import BadMessage
 
 HUGE = 1e300  # TensorFlow's last bucket ends at the largest double
 _DTYPES = {
@@ -48,29 +48,31 @@ class Value:
 def values(summary: bytes, time: int, step: int, session: Session, losses: Losses) -> list[Value]:
     """The values of a summary; what has no place in a run is counted in `losses`."""
     decoded = []
-    for number, _, data in wire.fields(summary):
+    for number, _, data in reader.fields(summary):
         if number == 1:
-            value = _value(wire.message(data), time, step, session, losses)
+            value = _value(reader.message(data), time, step, session, losses)
             if value is not None:
                 decoded.append(value)
     return decoded
 
 
 def _value(data: bytes, time: int, step: int, session: Session, losses: Losses) -> Value | None:
-    parts = wire.by_number(data)
-    tag = wire.text(parts.get(1))
+    parts = reader.by_number(data)
+    tag = reader.text(parts.get(1))
     plugin = _plugin(parts.get(9), tag, session)
     if 2 in parts:
-        return Value(tag, wire.double(parts[2]))
+        return Value(tag, reader.double(parts[2]))
     if 5 in parts:
-        edges, counts = _old_histogram(wire.message(parts[5]))
+        edges, counts = _old_histogram(reader.message(parts[5]))
         return Value(tag, item=records.HistogramRecord(0, time, tag, edges, counts, step)) if counts else None
     if 4 in parts:
-        return Value(tag, item=_image(tag, wire.message(wire.by_number(wire.message(parts[4])).get(4)), time, step))
+        return Value(
+            tag, item=_image(tag, reader.message(reader.by_number(reader.message(parts[4])).get(4)), time, step)
+        )
     if plugin == "hparams":
         return None
     if 8 in parts:
-        return _tensor_value(wire.message(parts[8]), tag, plugin, time, step, losses)
+        return _tensor_value(reader.message(parts[8]), tag, plugin, time, step, losses)
     losses.add("audio" if 6 in parts else f"{plugin or 'unknown'} summaries")
     return None
 
@@ -79,10 +81,10 @@ def _plugin(metadata: int | bytes | None, tag: str, session: Session) -> str:
     """The plugin of a tag; only the first value of a tag has to name it."""
     if metadata is None:
         return session.plugins.get(tag, "")
-    about = wire.by_number(wire.message(wire.by_number(wire.message(metadata)).get(1)))
-    name = wire.text(about.get(1))
+    about = reader.by_number(reader.message(reader.by_number(reader.message(metadata)).get(1)))
+    name = reader.text(about.get(1))
     if name == "hparams":
-        _hparams(wire.message(about.get(2)), session)
+        _hparams(reader.message(about.get(2)), session)
     elif name:
         session.plugins[tag] = name
     return name
@@ -116,25 +118,25 @@ def _tensor(data: bytes) -> tuple[int, list[int], list[bytes], NDArray[np.float6
     texts: list[bytes] = []
     floats: list[NDArray[np.float64]] = []
     integers: list[int] = []
-    for number, kind, value in wire.fields(data):
+    for number, kind, value in reader.fields(data):
         if number == 1:
-            dtype = wire.integer(value)
+            dtype = reader.integer(value)
         elif number == 2:
-            for field_number, _, dim in wire.fields(wire.message(value)):
+            for field_number, _, dim in reader.fields(reader.message(value)):
                 if field_number == 2:
-                    shape.append(wire.integer(wire.by_number(wire.message(dim)).get(1)))
+                    shape.append(reader.integer(reader.by_number(reader.message(dim)).get(1)))
         elif number == 4:
-            content = wire.message(value)
+            content = reader.message(value)
         elif number == 8:
-            texts.append(wire.message(value))
+            texts.append(reader.message(value))
         elif number in _FLOATS:
             size, code = _FLOATS[number]
-            raw = wire.packed(kind, value, size)
+            raw = reader.packed(kind, value, size)
             floats.append(np.frombuffer(raw[: len(raw) // size * size], code).astype(np.float64))
         elif number in _INTEGERS:
-            integers += wire.varints(kind, value)
+            integers += reader.varints(kind, value)
         elif number == 13:  # half_val: the bits of each, as integers
-            bits = np.array(wire.varints(kind, value), np.int64).astype(np.uint16)
+            bits = np.array(reader.varints(kind, value), np.int64).astype(np.uint16)
             floats.append(_bfloat(bits) if dtype == _BFLOAT16 else bits.view(np.float16).astype(np.float64))
     if content and dtype == _BFLOAT16:
         floats = [_bfloat(np.frombuffer(content[: len(content) & ~1], np.uint16))]
@@ -156,15 +158,15 @@ def _old_histogram(data: bytes) -> tuple[list[float | str], list[int | float]]:
     """Edges and counts; TensorFlow stores upper limits, torch an empty bucket before the first."""
     low = high = 0.0
     limits, counts = b"", b""
-    for number, kind, value in wire.fields(data):
+    for number, kind, value in reader.fields(data):
         if number == 1:
-            low = wire.double(value)
+            low = reader.double(value)
         elif number == 2:
-            high = wire.double(value)
+            high = reader.double(value)
         elif number == 6:
-            limits += wire.packed(kind, value, 8)
+            limits += reader.packed(kind, value, 8)
         elif number == 7:
-            counts += wire.packed(kind, value, 8)
+            counts += reader.packed(kind, value, 8)
     if len(limits) % 8 or len(limits) != len(counts):
         raise BadMessage("a histogram is cut off")
     edges: list[float | str] = list(struct.unpack(f"<{len(limits) // 8}d", limits))
@@ -191,31 +193,31 @@ def _image(tag: str, data: bytes, time: int, step: int) -> Media:
 
 def _hparams(content: bytes, session: Session) -> None:
     """The hyperparameters of a run, and how it ended."""
-    parts = wire.by_number(content)
-    for number, _, entry in wire.fields(wire.message(parts.get(3))):
+    parts = reader.by_number(content)
+    for number, _, entry in reader.fields(reader.message(parts.get(3))):
         if number == 1:
-            pair = wire.by_number(wire.message(entry))
-            session.config[wire.text(pair.get(1))] = _plain(wire.message(pair.get(2)))
+            pair = reader.by_number(reader.message(entry))
+            session.config[reader.text(pair.get(1))] = _plain(reader.message(pair.get(2)))
         elif number == 4:
-            session.group = wire.text(entry)
+            session.group = reader.text(entry)
     if 4 in parts:
-        session.state = _STATES.get(wire.integer(wire.by_number(wire.message(parts[4])).get(1)), session.state)
+        session.state = _STATES.get(reader.integer(reader.by_number(reader.message(parts[4])).get(1)), session.state)
 
 
 def _plain(value: bytes) -> Plain:
     """A `google.protobuf.Value`."""
-    for number, _, data in wire.fields(value):
+    for number, _, data in reader.fields(value):
         if number == 2:
-            amount = wire.double(data)
+            amount = reader.double(data)
             return int(amount) if amount.is_integer() and abs(amount) < 2**53 else amount
         if number == 3:
-            return wire.text(data)
+            return reader.text(data)
         if number == 4:
             return bool(data)
         if number == 6:
-            return [_plain(wire.message(one)) for index, _, one in wire.fields(wire.message(data)) if index == 1]
+            return [_plain(reader.message(one)) for index, _, one in reader.fields(reader.message(data)) if index == 1]
     return None
 
 
 def wall(data: int | bytes | None) -> int:
-    return nanoseconds(wire.double(data))
+    return nanoseconds(reader.double(data))

@@ -14,8 +14,6 @@ from chiplog.core import records
 from chiplog.core.files import reading
 from chiplog.core.records import Number, Plain
 from chiplog.core.values.text import cut
-from chiplog.store import protobuf
-from chiplog.store.foreign import wire
 from chiplog.store.foreign.formats import wandb_items, wandb_media
 from chiplog.store.foreign.leveldb_log import LogReader
 from chiplog.store.foreign.protocol import (
@@ -27,7 +25,8 @@ from chiplog.store.foreign.protocol import (
     Position,
     nanoseconds,
 )
-from chiplog.store.foreign.wire import BadMessage
+from chiplog.store.protobuf import reader, writer
+from chiplog.store.protobuf.reader import BadMessage
 
 NAME = "wandb"
 HEADER = 7  # bytes before the first block's first piece
@@ -141,8 +140,8 @@ class _Rows:
         self._time = int(state.run.get("created") or 0)
 
     def items(self, record: bytes) -> Iterator[Item]:
-        for number, _, value in wire.fields(record):
-            data = wire.message(value)
+        for number, _, value in reader.fields(record):
+            data = reader.message(value)
             if number == _HISTORY:
                 yield from self._history(data)
             elif number == _SUMMARY:
@@ -158,14 +157,14 @@ class _Rows:
             elif number == _RUN:
                 self._describe(data)
             elif number == _EXIT:
-                self._state.exit = wire.integer(wire.by_number(data).get(1))
+                self._state.exit = reader.integer(reader.by_number(data).get(1))
             elif number == _ALERT:
                 yield self._alert(data)
             elif number == _ARTIFACT:
                 yield self._artifact(data)
             elif number == _ENVIRONMENT:
-                about = wire.by_number(data)
-                self._state.environment |= {name: wire.text(about[at]) for at, name in _FACTS.items() if at in about}
+                about = reader.by_number(data)
+                self._state.environment |= {name: reader.text(about[at]) for at, name in _FACTS.items() if at in about}
 
     def save(self) -> None:
         """Bring the state up to date."""
@@ -207,7 +206,7 @@ class _Rows:
             elif value is not None:
                 others[path] = value
         if step is None:  # the field beside the items; zero is left out
-            step = wire.integer(wire.by_number(wire.message(wire.by_number(data).get(2))).get(1))
+            step = reader.integer(reader.by_number(reader.message(reader.by_number(data).get(2))).get(1))
         self._time = time = time or self._time
         self._state.step = step
         if metrics:
@@ -265,27 +264,27 @@ class _Rows:
                 place[path[-1]] = value
 
     def _describe(self, data: bytes) -> None:
-        about = wire.by_number(data)
-        tags = [wire.text(value) for number, _, value in wire.fields(data) if number == 10]
-        self._configure(wire.message(about.get(4)))
+        about = reader.by_number(data)
+        tags = [reader.text(value) for number, _, value in reader.fields(data) if number == 10]
+        self._configure(reader.message(about.get(4)))
         started = self._timestamp(about.get(17))
         names = {1: "id", 2: "entity", 3: "project", 6: "group", 7: "job_type", 8: "name", 9: "notes", 12: "sweep"}
-        self._state.run |= {name: wire.text(about[at]) for at, name in names.items() if at in about}
+        self._state.run |= {name: reader.text(about[at]) for at, name in names.items() if at in about}
         self._state.run |= {"tags": tags, "created": started or self._state.run.get("created", 0)}
         if 13 in about:
-            self._state.environment["host"] = wire.text(about[13])
+            self._state.environment["host"] = reader.text(about[13])
         self._time = self._time or started
 
     def _define(self, data: bytes) -> None:
-        about = wire.by_number(data)
-        name, axis = wire.text(about.get(1)) or wire.text(about.get(2)), wire.text(about.get(4))
+        about = reader.by_number(data)
+        name, axis = reader.text(about.get(1)) or reader.text(about.get(2)), reader.text(about.get(4))
         if name and axis and axis != "_step":
             self._state.axes = [*(one for one in self._state.axes if one[0] != name), (name, axis)]
             self._axis_of = {}
 
     def _stats(self, data: bytes) -> Iterator[Item]:
-        time = self._timestamp(wire.by_number(data).get(2)) or self._time
-        stats = b"".join(protobuf.message(3, wire.message(one)) for at, _, one in wire.fields(data) if at == 3)
+        time = self._timestamp(reader.by_number(data).get(2)) or self._time
+        stats = b"".join(writer.message(3, reader.message(one)) for at, _, one in reader.fields(data) if at == 3)
         values = {
             ".".join(path): value
             for path, value in wandb_items.items(stats, 3).items()
@@ -295,10 +294,10 @@ class _Rows:
             yield records.Event(0, time, "system", values, self._state.step)
 
     def _output(self, data: bytes) -> Iterator[Item]:
-        about = wire.by_number(data)
-        stream = "stderr" if wire.integer(about.get(1)) == _STDERR else "stdout"
+        about = reader.by_number(data)
+        stream = "stderr" if reader.integer(about.get(1)) == _STDERR else "stdout"
         time = self._timestamp(about.get(2)) or self._time
-        text = self._state.printed.pop(stream, "") + wire.text(about.get(3))
+        text = self._state.printed.pop(stream, "") + reader.text(about.get(3))
         *lines, rest = text.split("\n")
         if rest:
             self._state.printed[stream] = rest[-65_536:]
@@ -310,18 +309,18 @@ class _Rows:
             yield records.ConsoleRecord(0, time, shown, [time] * len(shown), error)
 
     def _alert(self, data: bytes) -> records.Alert:
-        about = wire.by_number(data)
-        level = LEVELS.get(wire.text(about.get(3)).upper(), "warn")
-        text = wire.text(about.get(2))
-        return records.Alert(0, self._time, wire.text(about.get(1)), level, text, "", self._state.step)
+        about = reader.by_number(data)
+        level = LEVELS.get(reader.text(about.get(3)).upper(), "warn")
+        text = reader.text(about.get(2))
+        return records.Alert(0, self._time, reader.text(about.get(1)), level, text, "", self._state.step)
 
     def _artifact(self, data: bytes) -> records.Table:
-        about = wire.by_number(data)
-        row = {name: wire.text(about.get(at)) for at, name in ((5, "name"), (4, "type"), (6, "digest"))}
+        about = reader.by_number(data)
+        row = {name: reader.text(about.get(at)) for at, name in ((5, "name"), (4, "type"), (6, "digest"))}
         return records.Table(0, self._time, "artifacts", [row], self._state.step)
 
     @staticmethod
     def _timestamp(value: int | bytes | None) -> int:
-        parts = wire.by_number(wire.message(value))
-        time = wire.integer(parts.get(1)) * 10**9 + wire.integer(parts.get(2))
+        parts = reader.by_number(reader.message(value))
+        time = reader.integer(parts.get(1)) * 10**9 + reader.integer(parts.get(2))
         return time if 0 <= time < 2**62 else 0

@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from chiplog.core.records import Plain
-from chiplog.store.foreign import wire
+from chiplog.store.protobuf import reader
 
 _NUMBERS = {int, float, bool}
 _VALUE_JSON = b"\x82\x01"  # field 16, with a length
@@ -46,7 +46,7 @@ def raw_items(data: bytes, number: int = 1) -> list[tuple[bytes, bytes]]:
                 continue
         pairs.append((b"", item))
     if at < end:  # other fields, or items after them
-        pairs += [(b"", wire.message(item)) for field, _, item in wire.fields(data[at:]) if field == number]
+        pairs += [(b"", reader.message(item)) for field, _, item in reader.fields(data[at:]) if field == number]
     return pairs
 
 
@@ -111,19 +111,19 @@ def odd(item: bytes) -> tuple[tuple[str, ...], Plain]:
     """The path and the value of an item with a nested key, or with a typed value."""
     key, path = "", []
     value: Plain = None
-    for number, _, data in wire.fields(item):
+    for number, _, data in reader.fields(item):
         if number == 1:
-            key = wire.text(data)
+            key = reader.text(data)
         elif number == 2:
-            path.append(wire.text(data))
+            path.append(reader.text(data))
         elif number == 4:
             value = bool(data)
         elif number == 5:
-            value = wire.integer(data)
+            value = reader.integer(data)
         elif number == 6:
-            value = wire.double(data)
+            value = reader.double(data)
         elif number == 7:
-            value = wire.text(data)
+            value = reader.text(data)
         elif number in (8, 16):
-            value = decoded(wire.message(data))
+            value = decoded(reader.message(data))
     return tuple(path) or ((key,) if key else ()), value

@@ -20,7 +20,7 @@ SHORT = 64 << 10  # bytes: a shorter journal is decoded as a whole
 FIRST = 8 << 10  # bytes that usually hold the first record
 
 
-class JournalFiles:
+class StateJournals:
     """The segments of a run as of now, of all ranks or one; a segment may be compressed."""
 
     def __init__(self, run: Path) -> None:

@@ -24,9 +24,9 @@ from chiplog.core.values.text import words
 from chiplog.metrics.catalog import pick_loss
 from chiplog.store import layout, manifest
 from chiplog.store.runs import access, state
-from chiplog.store.runs.journal_files import JournalFiles
 from chiplog.store.runs.problems import problems
 from chiplog.store.runs.state import AttemptState, LastValues
+from chiplog.store.runs.state_journals import StateJournals
 
 LONGEST = 300  # characters of a text in a list
 MOST = 300  # settings or values of a run in a list
@@ -129,7 +129,7 @@ class Catalog:
 
     def _read(self, path: Path, key: str, place: str, quiet: str, before: Entry | None) -> Entry:
         """The summary of a run: the one before, if its journals are as they were then."""
-        files = JournalFiles(path) if quiet else None
+        files = StateJournals(path) if quiet else None
         if files is not None and path != self.root and not (files.is_readable() or layout.readable(path)):
             files = None
         stamp = stamp_of(path, files) if files is not None else ""
@@ -181,7 +181,7 @@ class Catalog:
         return self.root / entry.place if entry is not None and not entry.reason else None
 
 
-def _entry(path: Path, key: str, place: str, stamp: str, files: JournalFiles | None = None) -> Entry:
+def _entry(path: Path, key: str, place: str, stamp: str, files: StateJournals | None = None) -> Entry:
     """The summary of a run, or why it cannot be read: one run never takes the list of all with it."""
     try:
         if stamp:
@@ -194,11 +194,11 @@ def _entry(path: Path, key: str, place: str, stamp: str, files: JournalFiles | N
     )
 
 
-def summarize(path: Path, key: str, place: str, stamp: str, files: JournalFiles | None = None) -> Entry:
+def summarize(path: Path, key: str, place: str, stamp: str, files: StateJournals | None = None) -> Entry:
     """A summary that does not need the whole journal. A run that cannot be read is `damaged`, and takes no other with
     it: its maker may be anybody."""
     try:
-        files = files or JournalFiles(path)
+        files = files or StateJournals(path)
         entry = _summarize(path, key, place, stamp, files)
         trouble = problems(path, files.entries)
     except Exception as error:
@@ -210,7 +210,7 @@ def summarize(path: Path, key: str, place: str, stamp: str, files: JournalFiles 
     return entry
 
 
-def _summarize(path: Path, key: str, place: str, stamp: str, files: JournalFiles) -> Entry:
+def _summarize(path: Path, key: str, place: str, stamp: str, files: StateJournals) -> Entry:
     about = manifest.load(path)
     segments = files.segments
     attempts: list[AttemptState] = []
@@ -244,9 +244,9 @@ def _summarize(path: Path, key: str, place: str, stamp: str, files: JournalFiles
     )
 
 
-def stamp_of(path: Path, files: JournalFiles | None = None) -> str:
+def stamp_of(path: Path, files: StateJournals | None = None) -> str:
     """A value that changes whenever a run is written: a digest of the sizes and times of its journals."""
-    stamps = (files or JournalFiles(path)).stamps()
+    stamps = (files or StateJournals(path)).stamps()
     try:
         stamps.append(str((path / layout.IDENTITY).lstat().st_mtime_ns))
     except OSError:

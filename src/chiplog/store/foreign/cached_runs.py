@@ -1,7 +1,7 @@
 """Opens the runs of other trackers in place: converted into the user's cache, and brought up to date when they change.
 
-Nothing is ever written beside the source. A mirror is an ordinary directory of runs, so everything that reads runs
-reads it; it may be deleted at any time.
+Nothing is ever written beside the source. The runs of a source are an ordinary directory of runs in the
+cache, so everything that reads runs reads it; it may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from chiplog.core.paths import make_dir
 from chiplog.store.foreign import conversion, registry
 from chiplog.store.foreign.protocol import ForeignRun, digest
 
-MOST = 8 << 30  # bytes of all mirrors; those that were not opened for longest go first
+MOST = 8 << 30  # bytes of all cached runs; those that were not opened for longest go first
 FOLDER = "foreign"
 INDEX = "index.json"
 
 Progress = Callable[[ForeignRun, int, int, float], None]  # which run, its number, of how many, the share of it
 
 
-class Known(msgspec.Struct, array_like=True):
-    """A run of a mirror: where it is, the state of its source when it was read, and whether more may come of itself."""
+class CachedRun(msgspec.Struct, array_like=True):
+    """A run in the cache: where it is, the state of its source when it was read, and whether more may come of itself."""
 
     place: str
     stamp: str
     settled: bool
 
 
-def mirror(path: Path, cache: Path, progress: Progress | None = None) -> Path | None:
-    """The directory with the runs of a foreign path, up to date; None if there are none."""
+def refresh(path: Path, cache: Path, progress: Progress | None = None) -> Path | None:
+    """Bring the runs of a foreign path up to date, and return their directory; None if there are none."""
     runs = registry.find(path)
     if not runs:
         return None
@@ -43,7 +43,7 @@ def mirror(path: Path, cache: Path, progress: Progress | None = None) -> Path | 
     make_dir(root)
     with _alone(root):
         before = _load(root)
-        now: dict[str, Known] = {}
+        now: dict[str, CachedRun] = {}
         for number, run in enumerate(runs):
             stamp = run.stamp()
             one = before.get(run.key)
@@ -58,19 +58,19 @@ def mirror(path: Path, cache: Path, progress: Progress | None = None) -> Path | 
     return root
 
 
-def _convert(run: ForeignRun, root: Path, stamp: str, progress: conversion.Progress | None) -> Known:
+def _convert(run: ForeignRun, root: Path, stamp: str, progress: conversion.Progress | None) -> CachedRun:
     done = conversion.convert(run, root, progress=progress)
     source = conversion.load(done.run)
-    return Known(str(done.run.relative_to(root)), stamp, source is not None and source.settled)
+    return CachedRun(str(done.run.relative_to(root)), stamp, source is not None and source.settled)
 
 
 def _share(progress: Progress | None, run: ForeignRun, number: int, count: int) -> conversion.Progress | None:
     return None if progress is None else lambda share: progress(run, number, count, share)
 
 
-def _load(root: Path) -> dict[str, Known]:
+def _load(root: Path) -> dict[str, CachedRun]:
     try:
-        return msgspec.json.decode(reading.read_bytes(root, INDEX, 1 << 28), type=dict[str, Known])
+        return msgspec.json.decode(reading.read_bytes(root, INDEX, 1 << 28), type=dict[str, CachedRun])
     except (OSError, ValueError):
         return {}
 
@@ -83,15 +83,15 @@ def _remove(root: Path, places: set[str]) -> None:
 
 def _make_room(folder: Path, current: Path) -> None:
     total = 0
-    for mirrored in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True):
-        total += sum(path.stat().st_size for path in mirrored.rglob("*") if path.is_file())
-        if total > MOST and mirrored != current:
-            shutil.rmtree(mirrored, ignore_errors=True)
+    for cached in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True):
+        total += sum(path.stat().st_size for path in cached.rglob("*") if path.is_file())
+        if total > MOST and cached != current:
+            shutil.rmtree(cached, ignore_errors=True)
 
 
 @contextmanager
 def _alone(root: Path) -> Iterator[None]:
-    """Keep other processes from converting into the same mirror meanwhile."""
+    """Keep other processes from converting into the same directory meanwhile."""
     try:
         import fcntl
     except ImportError:  # Windows, which writes no runs

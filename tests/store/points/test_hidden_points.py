@@ -11,7 +11,7 @@ import pytest
 import chiplog
 from chiplog.core.records import Number
 from chiplog.store.points.columns import Column
-from chiplog.store.points.default_view import before, view, with_limits
+from chiplog.store.points.hidden_points import before, view, with_limits
 from tests.store.points.one_rank import one_rank
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-class RunColumns:
+class RunArrays:
     """The columns of one run. Every query first reads what is new, one thread at a time."""
 
     def __init__(self, segments: RunSegments) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import chiplog
 from chiplog.store.contents.run_segments import RunSegments
-from chiplog.store.run_columns import RunColumns
+from chiplog.store.run_arrays import RunArrays
 
 
 def test_every_query_reads_what_is_new(tmp_path: Path) -> None:
@@ -14,7 +14,7 @@ def test_every_query_reads_what_is_new(tmp_path: Path) -> None:
     with chiplog.init("p", dir=tmp_path, alerts=False) as run:
         run.log({"loss": 1.0}, step=1)
         run.flush()
-        columns = RunColumns(RunSegments(run.dir))
+        columns = RunArrays(RunSegments(run.dir))
         assert columns.names() == ["loss"]
         run.log({"loss": 0.5, "lr": 0.1}, step=2)
         run.flush()

@@ -10,7 +10,7 @@ import pytest
 from chiplog.core import records
 from chiplog.store import layout
 from chiplog.store.contents.contents import LIVE, Bounds, Contents
-from chiplog.store.contents.sample import Position, Sample, Samples
+from chiplog.store.contents.table_samples import Position, Sample, Samples
 from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
 from tests.views.web import stores

@@ -1,0 +1,1 @@
+"""Protocol buffers, read and written without their own packages."""
