@@ -23,7 +23,7 @@ def bound_answers(services: Iterable[str]) -> None:
     """Bound what services may answer, in a process that is ours."""
     if "mlflow" in services:
         try:
-            import_module("chiplog.sinks.mlflow.bounded_answers").bound_answers()  # needs the package of the sink
+            import_module("chiplog.sinks.mlflow.response_limits").bound_answers()  # needs the package of the sink
         except ImportError:
             pass  # the sink reports that it is missing
 

@@ -16,7 +16,7 @@ from chiplog.core.values.media import Media
 from chiplog.core.values.row_splitting import WIDEST
 from chiplog.frontends.ezpz.rows_in_memory import RowsInMemory
 from chiplog.runtime.devices.pending_values import PendingValues
-from chiplog.sinks.shared.history_updates import UPDATE, nested_text
+from chiplog.sinks.shared.joined_updates import UPDATE, nested_text
 from chiplog.store import layout
 
 logger = logging.getLogger("chiplog.ezpz")

@@ -31,7 +31,7 @@ from chiplog.sinks.delivery.call_report import CallReport, count_left
 from chiplog.sinks.delivery.rejections import Rejections
 from chiplog.sinks.delivery.retries import Retries, RetryClock
 from chiplog.sinks.delivery.run_address import address, announce
-from chiplog.sinks.delivery.sink_position import SinkPosition, StatefulSink
+from chiplog.sinks.delivery.sink_cursor import SinkPosition, StatefulSink
 from chiplog.store import layout
 from chiplog.store.journal.directory_identity import DirectoryIdentity
 from chiplog.store.journal.tail import Tail, stream_key

@@ -21,7 +21,7 @@ from chiplog.core.values import convert
 from chiplog.frontends.ezpz.run_writer import is_on_device, leaves
 from chiplog.sinks.adapters.backend_calls import Call
 from chiplog.sinks.adapters.backends import TrackerAdapter
-from chiplog.sinks.shared.history_updates import Updates
+from chiplog.sinks.shared.joined_updates import Updates
 
 logger = logging.getLogger("chiplog.ezpz")
 

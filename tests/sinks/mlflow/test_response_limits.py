@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from chiplog.sinks.mlflow.bounded_answers import bound_answers
+from chiplog.sinks.mlflow.response_limits import bound_answers
 
 
 def test_an_answer_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import chiplog
 from chiplog.core.errors import RestartDelivery
-from chiplog.sinks.delivery.sink_position import SinkPosition
+from chiplog.sinks.delivery.sink_cursor import SinkPosition
 from chiplog.store.journal import cursors
 
 
