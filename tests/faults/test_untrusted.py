@@ -404,7 +404,7 @@ ELSEWHERE = {
     "store/runs/liveness.py": "/proc",
     "probes/": "the machine",
     "views/trace/profilers.py": "traces that the user names",
-    "views/web/entry_file.py": "a private file of our own",
+    "views/web/token_file.py": "a private file of our own",
     "views/web/asset_bundle.py": "our own assets",
 }
 # Writes to the path that `replacing` or `new_beside` has just made.

@@ -8,7 +8,7 @@ import numpy as np
 
 from chiplog.core import records
 from chiplog.store.contents.contents import LIVE, Contents
-from chiplog.views.charts.browser_series import DrawnLine
+from chiplog.views.charts.bucketed_series import DrawnLine
 from chiplog.views.tui import panels
 from chiplog.views.tui.panels import highest, thinned
 from tests.views.web import stores

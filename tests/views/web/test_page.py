@@ -20,8 +20,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import chiplog
 from chiplog.core import records
-from chiplog.views.web.entry_file import entry_file
 from chiplog.views.web.export import export
+from chiplog.views.web.token_file import entry_file
 from tests.views.web import serving as tools
 from tests.views.web import stores
 

@@ -139,7 +139,7 @@ class StoredHistory:
 
     @property
     def _stored(self) -> Stored:
-        from chiplog.views.continued_steps import ByCall  # which imports numpy
+        from chiplog.views.steps_across_epochs import ByCall  # which imports numpy
 
         return ByCall(self._run.dir)
 

@@ -20,9 +20,9 @@ from chiplog.store.contents.contents import LOGGED, Contents
 from chiplog.store.contents.matrices import stack
 from chiplog.store.points.columns import Floats, Ints, Steps, repeats
 from chiplog.store.reader import Stored
-from chiplog.views.continued_steps import ByCall
 from chiplog.views.metric_families import Family, filename, group_of
 from chiplog.views.metric_groups import assign, recorded
+from chiplog.views.steps_across_epochs import ByCall
 from chiplog.views.without_warmup import dropped
 
 if TYPE_CHECKING:

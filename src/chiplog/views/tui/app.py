@@ -7,7 +7,7 @@ import time
 from chiplog.core.display import cut, fit, paint
 from chiplog.core.messages import clean
 from chiplog.store.runs.summary_cache import Catalog
-from chiplog.views.charts.browser_series import use_plain_memory
+from chiplog.views.charts.bucketed_series import use_plain_memory
 from chiplog.views.tui.navigation import TABS
 from chiplog.views.tui.panels import Style
 from chiplog.views.tui.run_screen import RunScreen

@@ -15,7 +15,7 @@ from chiplog.core.values.flatten import flatten
 from chiplog.store.contents.contents import Contents
 from chiplog.store.points.series import bucket
 from chiplog.views import ansi
-from chiplog.views.charts.browser_series import DrawnLine
+from chiplog.views.charts.bucketed_series import DrawnLine
 from chiplog.views.charts.text_plot import Curve, line_plot
 from chiplog.views.table import pairs
 

@@ -13,7 +13,7 @@ from chiplog.metrics.catalog import is_loss, is_system
 from chiplog.store.contents.contents import LIVE, Contents
 from chiplog.store.reader import Stored
 from chiplog.store.runs.summary_cache import Catalog, Entry, stamp_of
-from chiplog.views.charts.browser_series import SeriesCache, XValues
+from chiplog.views.charts.bucketed_series import SeriesCache, XValues
 from chiplog.views.charts.heatmap import level_map
 from chiplog.views.tui import panels
 from chiplog.views.tui.navigation import TABS, rows_moved

@@ -17,9 +17,10 @@ from chiplog.store.contents.table_samples import Sample
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
 from chiplog.store.runs.summary_cache import Catalog, Entry
-from chiplog.views.charts import browser_series as curves
+from chiplog.views.charts import bucketed_series as curves
 from chiplog.views.strict_json import encode
-from chiplog.views.web import asset_bundle, console, listing, queries
+from chiplog.views.web import asset_bundle, console, queries
+from chiplog.views.web.responses import listing
 
 BUCKETS = 2000
 SAMPLES = 1000  # newest rows per table

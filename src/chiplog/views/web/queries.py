@@ -23,7 +23,7 @@ from chiplog.store.runs.summary_cache import Entry
 from chiplog.store.spans.spans import Spans
 from chiplog.views.strict_json import encode
 from chiplog.views.trace.lanes import Lanes
-from chiplog.views.web.listing import row
+from chiplog.views.web.responses.listing import row
 
 NAMES = 100_000  # series listed for a page
 HISTOGRAMS = 200  # listed for a page

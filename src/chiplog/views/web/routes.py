@@ -10,9 +10,10 @@ import msgspec
 
 from chiplog.store.runs.summary_cache import Catalog
 from chiplog.version import VERSION
-from chiplog.views.web import asset_bundle, listing
+from chiplog.views.web import asset_bundle
 from chiplog.views.web.http import PRIVATE, Request, Response, json_response
 from chiplog.views.web.live import Feed
+from chiplog.views.web.responses import listing
 from chiplog.views.web.workers import Workers
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from chiplog.store.points import run_points  # noqa: F401  `Stored` imports it w
 from chiplog.store.reader import Stored
 from chiplog.store.runs.summary_cache import Catalog, Entry, stamp_of
 from chiplog.store.spans.spans import Spans
-from chiplog.views.charts.browser_series import (
+from chiplog.views.charts.bucketed_series import (
     MOST_POINTS,
     POINTS,
     DrawnLine,
@@ -23,11 +23,12 @@ from chiplog.views.charts.browser_series import (
     use_plain_memory,
 )
 from chiplog.views.trace import perfetto
-from chiplog.views.web import console, listing, queries
+from chiplog.views.web import console, queries
 from chiplog.views.web.auth import refusal
-from chiplog.views.web.file_body import FileBody
 from chiplog.views.web.http import PRIVATE, Request, Response, json_response
-from chiplog.views.web.packet_body import PacketBody
+from chiplog.views.web.responses import listing
+from chiplog.views.web.responses.file_body import FileBody
+from chiplog.views.web.responses.packet_body import PacketBody
 from chiplog.views.web.workers import Workers
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown inline; everything else is downloaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import chiplog
-from chiplog.views.continued_steps import ByCall
+from chiplog.views.steps_across_epochs import ByCall
 
 
 def test_steps_that_start_again_continue() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from chiplog.views.web.file_body import PIECE
-from chiplog.views.web.packet_body import PacketBody
+from chiplog.views.web.responses.file_body import PIECE
+from chiplog.views.web.responses.packet_body import PacketBody
 from chiplog.views.web.workers import Workers
 
 

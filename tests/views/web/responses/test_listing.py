@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chiplog.store.runs.summary_cache import Catalog
-from chiplog.views.web.listing import row
+from chiplog.views.web.responses.listing import row
 from tests.views.web import stores
 
 

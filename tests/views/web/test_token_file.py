@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.views.web.entry_file import entry_file
+from chiplog.views.web.token_file import entry_file
 
 ADDRESS = "http://127.0.0.1:8080/#token=0123456789abcdef"
 

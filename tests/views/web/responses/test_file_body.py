@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.views.web.file_body import PIECE, FileBody
+from chiplog.views.web.responses.file_body import PIECE, FileBody
 from chiplog.views.web.workers import Workers
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import chiplog
-from chiplog.views.charts.browser_series import DrawnLine, SeriesCache, XValues, draw, over, pack
+from chiplog.views.charts.bucketed_series import DrawnLine, SeriesCache, XValues, draw, over, pack
 
 
 def line(count: int) -> DrawnLine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from chiplog.views.web.file_body import PIECE
+from chiplog.views.web.responses.file_body import PIECE
 from chiplog.views.web.workers import Workers
 
 
