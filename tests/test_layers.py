@@ -49,7 +49,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "records", "tracing", "values",
         },
         "run": {"background", "engine", "identity", "protocols", "records", "tracing", "values"},
-        "current_run": {"run", "tracing"},
+        "current_spans": {"run", "tracing"},
     },
     "metrics": {"catalog": set(), "step_values": set(), "rules": {"catalog", "moe", "smoothing", "speed_of_light"}, "ranks": {"catalog", "moe"}},
     "runtime": {"ranks": set(), "devices": set(), "process": set()},

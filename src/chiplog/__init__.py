@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from chiplog.assembly import attach, finish, init, log
     from chiplog.assembly.stored_runs import read, runs
-    from chiplog.core.current_run import span, stopwatch
+    from chiplog.core.current_spans import span, stopwatch
     from chiplog.core.engine.shutdown import Delivery
     from chiplog.core.errors import ChiplogError
     from chiplog.core.run import Run
@@ -52,8 +52,8 @@ _WHERE = {
     "Run": "core.run",
     "Router": "metrics.moe",
     "Routing": "runtime.devices.moe_counter",
-    "span": "core.current_run",
-    "stopwatch": "core.current_run",
+    "span": "core.current_spans",
+    "stopwatch": "core.current_spans",
     "Delivery": "core.engine.shutdown",
     "Stored": "store.reader",
     "TrackerBackend": "sinks.adapters.backends",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chiplog.frontends.tunix import metric_names
-from chiplog.frontends.tunix.perf import topology
+from chiplog.frontends.tunix.perf import role_times
 from chiplog.metrics import flops, goodput, moe, waterfall
 from chiplog.metrics.rules.limits import Limit, Throttled
 from chiplog.metrics.rules.outliers import Outliers
@@ -61,11 +61,11 @@ def rules() -> Iterable[str]:
 
 
 def perf() -> Iterable[str]:
-    kinds = [value for name, value in vars(topology).items() if name.isupper() and isinstance(value, str)]
-    assert topology.COLOCATED in kinds
+    kinds = [value for name, value in vars(role_times).items() if name.isupper() and isinstance(value, str)]
+    assert role_times.COLOCATED in kinds
     once = [(0.0, 1.0)]
-    times = topology.RoleTimes((0.0, 1.0), None, once, once, once, once)
-    return {name for kind in kinds for name in topology.metrics(times, kind)}
+    times = role_times.RoleTimes((0.0, 1.0), None, once, once, once, once)
+    return {name for kind in kinds for name in role_times.metrics(times, kind)}
 
 
 PAGES: Mapping[str, Any] = {

@@ -31,9 +31,9 @@ from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.runtime.devices.pending_values import PendingValues
 from chiplog.runtime.process import exit_hooks, start_events
+from chiplog.runtime.ranks.rows_without_journal import RowsWithoutJournal, names_in
 from chiplog.runtime.ranks.run_claims import Claims, SharedClaims, numbered
 from chiplog.runtime.ranks.run_owner import Main, Successor
-from chiplog.runtime.ranks.unkept_rows import UnkeptRows, names_in
 from chiplog.sinks.console.sink import Console
 from chiplog.store import layout
 from chiplog.store.journal.tail import Tail
@@ -78,7 +78,7 @@ def stand_by(
         if reduce is not None:
             made.engine.let_go()
             return
-        unkept = UnkeptRows(rank, partial(_kept_names, path))
+        unkept = RowsWithoutJournal(rank, partial(_kept_names, path))
         unkept.add(held)
         made.engine.let_go(unkept)
         background.stop(0.0, lambda: None)

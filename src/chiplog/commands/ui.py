@@ -62,11 +62,7 @@ def run(args: Namespace) -> int:
         written = export(root, Path(args.export), args.choose, others)
         print(f"{len(written)} runs in {Path(args.export) / 'index.html'}")
         return 0
-    from chiplog.views.web import (
-        auth,
-        server,
-        token_file,  # needs h11, which the help does without
-    )
+    from chiplog.views.web import auth, server, token_file  # needs h11, which the help does without
 
     token = _token(args.token_file)
     if not auth.is_loopback(args.host):
@@ -107,7 +103,7 @@ def run(args: Namespace) -> int:
             pass
 
     still_reading = False
-    with token_file.entry_file(address, cache) as entry:
+    with token_file.token_file(address, cache) as entry:
         try:
             asyncio.run(serve(entry))
         except KeyboardInterrupt:

@@ -18,7 +18,6 @@ import msgspec
 from chiplog.core import records
 from chiplog.core.background import forks
 from chiplog.core.background.thread import Task
-from chiplog.core.engine import log_call
 from chiplog.core.engine.components import Components
 from chiplog.core.engine.public_names import PUBLIC_NAMES
 from chiplog.core.engine.recorder import R
@@ -32,7 +31,7 @@ from chiplog.core.records import Number, Plain, Record, Row, Step
 from chiplog.core.tracing.idle_span import Idle
 from chiplog.core.tracing.span import Span
 from chiplog.core.tracing.stopwatch import StopWatch
-from chiplog.core.values import convert
+from chiplog.core.values import convert, log_call
 from chiplog.core.values.convert import NUMBERS
 from chiplog.core.values.observed_dict import ObservedDict, Summary
 from chiplog.core.values.observed_list import ObservedList, as_words

@@ -10,7 +10,7 @@ import pytest
 
 import chiplog
 from chiplog.core.errors import RestartDelivery
-from chiplog.sinks.delivery.sink_cursor import SinkPosition
+from chiplog.sinks.delivery.sink_cursor import SinkCursor
 from chiplog.store.journal import cursors
 
 
@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> Path:
 def test_a_sink_continues_from_its_saved_position(run: Path) -> None:
     """With the state that was saved with it; what came later is forgotten."""
     sink = Counter()
-    position = SinkPosition(run, "counter", 0, sink)
+    position = SinkCursor(run, "counter", 0, sink)
     tail = position.restore()
     sink.count = len(tail.read())
     position.save(tail, "https://example.org")
@@ -47,27 +47,27 @@ def test_a_sink_continues_from_its_saved_position(run: Path) -> None:
     assert position.restore().read() == [] and sink.count == count > 0
     assert cursors.load(position.path).url == "https://example.org"
     again = Counter()
-    assert SinkPosition(run, "counter", 0, again).restore().lag() == 0 and again.count == count
+    assert SinkCursor(run, "counter", 0, again).restore().lag() == 0 and again.count == count
 
 
 def test_a_state_of_another_place_starts_over(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From the first record, which is reported; and so does a cursor that is damaged."""
     sink = Counter()
-    position = SinkPosition(run, "counter", 0, sink)
+    position = SinkCursor(run, "counter", 0, sink)
     tail = position.restore()
     everything = tail.read()
     sink.count = 5
     position.save(tail, None)
-    assert len(SinkPosition(run, "counter", 0, Counter(other=True)).restore().read()) == len(everything)
+    assert len(SinkCursor(run, "counter", 0, Counter(other=True)).restore().read()) == len(everything)
     assert "restarts from the first record: it is another place" in capsys.readouterr().err
     position.path.write_bytes(b"{}")
-    assert len(SinkPosition(run, "counter", 0, sink).restore().read()) == len(everything) and sink.count == 0
+    assert len(SinkCursor(run, "counter", 0, sink).restore().read()) == len(everything) and sink.count == 0
     assert "cannot be read" in capsys.readouterr().err
 
 
 def test_another_process_is_seen_to_move(run: Path) -> None:
     """Once for each time it saves the cursor."""
-    ours, theirs = (SinkPosition(run, "counter", 0, Counter()) for _ in range(2))
+    ours, theirs = (SinkCursor(run, "counter", 0, Counter()) for _ in range(2))
     assert not ours.poll()
     tail = theirs.restore()
     assert ours.poll() and not ours.poll()

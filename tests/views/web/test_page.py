@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 import chiplog
 from chiplog.core import records
 from chiplog.views.web.export import export
-from chiplog.views.web.token_file import entry_file
+from chiplog.views.web.token_file import token_file
 from tests.views.web import serving as tools
 from tests.views.web import stores
 
@@ -379,7 +379,7 @@ def test_the_entry_file_leads_in_as_often_as_it_is_opened(browser: Browser, tmp_
     stores.simple(tmp_path / "runs", "one")
     with (
         tools.serving(tmp_path / "runs") as served,
-        entry_file(f"{served.address}#token={tools.TOKEN}", tmp_path / "cache") as entry,
+        token_file(f"{served.address}#token={tools.TOKEN}", tmp_path / "cache") as entry,
     ):
         context = browser.new_context()
         page = context.new_page()

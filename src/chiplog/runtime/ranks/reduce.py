@@ -22,7 +22,7 @@ from chiplog.metrics.ranks.step_gather import Topic
 from chiplog.metrics.ranks.stragglers import Facts
 from chiplog.runtime.ranks.reduce_options import ReduceOptions, is_sent
 from chiplog.runtime.ranks.rounds.group_rounds import GroupRounds
-from chiplog.runtime.ranks.rounds.rank_facts import FactsByRank
+from chiplog.runtime.ranks.rounds.hosts_and_devices import FactsByRank
 from chiplog.runtime.ranks.rounds.round_lock import RoundLock
 from chiplog.runtime.ranks.rounds.row_queue import RowQueue
 from chiplog.runtime.ranks.rounds.shutdown_flags import ShutdownFlags

@@ -13,7 +13,7 @@ from chiplog.core.errors import BadSetting, MissingPackage
 from chiplog.runtime.ranks.detect import Ranks
 from chiplog.runtime.ranks.reduce import Reduce
 from chiplog.runtime.ranks.reduce_options import ReduceOptions, options_for
-from chiplog.runtime.ranks.transport.find import find
+from chiplog.runtime.ranks.transport.detected_group import find
 from chiplog.runtime.ranks.transport.group import Group
 from chiplog.runtime.ranks.transport.late_group import LateGroup
 

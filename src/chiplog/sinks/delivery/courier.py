@@ -31,7 +31,7 @@ from chiplog.sinks.delivery.call_report import CallReport, count_left
 from chiplog.sinks.delivery.rejections import Rejections
 from chiplog.sinks.delivery.retries import Retries, RetryClock
 from chiplog.sinks.delivery.run_address import address, announce
-from chiplog.sinks.delivery.sink_cursor import SinkPosition, StatefulSink
+from chiplog.sinks.delivery.sink_cursor import SinkCursor, StatefulSink
 from chiplog.store import layout
 from chiplog.store.journal.directory_identity import DirectoryIdentity
 from chiplog.store.journal.tail import Tail, stream_key
@@ -67,7 +67,7 @@ class Courier:
         self._retries = Retries(self._clock)
         self._calls = Calls()  # to a user's backend
         self._report = CallReport(run, name, segment)
-        self._position: SinkPosition | None = None  # for a sink with a state
+        self._position: SinkCursor | None = None  # for a sink with a state
         self._tail: Tail | None = None
         self._batch: list[AnyRecord] = []  # read, but not yet accepted
         self._keys: list[str] = []  # the stream of each record of the batch
@@ -176,7 +176,7 @@ class Courier:
         if isinstance(sink, Wrapper):
             self._calls = sink.calls
         if hasattr(sink, "state") and hasattr(sink, "restore"):
-            self._position = SinkPosition(self._run, self.name, self._first.rank, cast(StatefulSink, sink))
+            self._position = SinkCursor(self._run, self.name, self._first.rank, cast(StatefulSink, sink))
             self._retries.commits = getattr(sink, "commits", False)
 
     def _address(self) -> dict[str, str]:
@@ -255,7 +255,7 @@ class Courier:
             if self.announces:
                 announce(self._run, self.name, self._address())
 
-    def _watch_holder(self, position: SinkPosition) -> None:
+    def _watch_holder(self, position: SinkCursor) -> None:
         """Follow the process that delivers instead; as long as it makes progress, wait for it."""
         self._held_by = position.lease.held_by(self._run)
         self.state, self.last_error = OTHERS, f"{self._held_by} delivers to it"

@@ -27,7 +27,7 @@ class StatefulSink(Protocol):
     def restore(self, state: Mapping[str, Plain]) -> None: ...
 
 
-class SinkPosition:
+class SinkCursor:
     """The cursor of a sink that can be put back to a saved state."""
 
     def __init__(self, run: Path, name: str, rank: int, sink: StatefulSink) -> None:

@@ -17,7 +17,7 @@ _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;",
 
 
 @contextlib.contextmanager
-def entry_file(address: str, cache: Path) -> Iterator[Path]:
+def token_file(address: str, cache: Path) -> Iterator[Path]:
     """The file, in the user's cache directory or, if that cannot be written, in one of its own; until the end."""
     folder = cache / "ui"
     try:

@@ -7,11 +7,11 @@ from math import inf
 from typing import Any
 
 from chiplog.core import messages
-from chiplog.frontends.tunix.perf import topology
+from chiplog.frontends.tunix.perf import role_times
 from chiplog.frontends.tunix.perf.metrics import PerfMetricsOptions, PerfSpanQuery
+from chiplog.frontends.tunix.perf.role_times import RoleTimes, Stretch
 from chiplog.frontends.tunix.perf.shared_tracer import device_names
 from chiplog.frontends.tunix.perf.span import Span, SpanGroup, is_span, walk
-from chiplog.frontends.tunix.perf.topology import RoleTimes, Stretch
 from chiplog.frontends.tunix.perf.trace_export import TraceExport
 from chiplog.frontends.tunix.perf.trace_files import TraceFiles
 from chiplog.metrics.step_values.reducers import MetricsT
@@ -79,7 +79,7 @@ class _Export:
         micro_batches: tuple[bool, bool],  # whether to log each one's times, of the rollout and of the actor
         legacy_gaps: bool,
     ) -> None:
-        self.topology = topology.topology(devices["rollout"], devices["actor"], devices["refer"])
+        self.topology = role_times.topology(devices["rollout"], devices["actor"], devices["refer"])
         self.writer, self.trace = writer, TraceExport(writer)
         self._first = {role: names[0] if names else None for role, names in devices.items()}
         self._micro_batches, self._legacy_gaps = micro_batches, legacy_gaps
@@ -94,7 +94,7 @@ class _Export:
         if times.step == self._exported:  # the current step was not traced
             return {}
         self._exported = times.step
-        row = topology.metrics(times, self.topology, legacy_gaps=self._legacy_gaps)
+        row = role_times.metrics(times, self.topology, legacy_gaps=self._legacy_gaps)
         times_by_name = ("perf/rollout_time", times.rollouts), ("perf/actor_train_time", times.actors)
         for (name, stretches), is_logged in zip(times_by_name, self._micro_batches, strict=True):
             if is_logged:

@@ -14,8 +14,8 @@ from chiplog.metrics.ranks.statistics import Values
 from chiplog.metrics.ranks.step_gather import GatheredStep, RankRow, StepGather, Topic
 from chiplog.runtime.ranks.reduce_options import ReduceOptions
 from chiplog.runtime.ranks.rounds.exchange import Exchange
+from chiplog.runtime.ranks.rounds.hosts_and_devices import FactsByRank
 from chiplog.runtime.ranks.rounds.protocol import Farewell, Message, RankFacts
-from chiplog.runtime.ranks.rounds.rank_facts import FactsByRank
 from chiplog.runtime.ranks.rounds.row_queue import QueuedRow, RowQueue
 from chiplog.runtime.ranks.rounds.shutdown_flags import ShutdownFlags
 from chiplog.runtime.ranks.statistics_gaps import Gaps

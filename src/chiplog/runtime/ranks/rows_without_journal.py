@@ -13,7 +13,7 @@ MOST = 1000  # sets of names that are told apart
 NAMED = 5  # names in the message
 
 
-class UnkeptRows:
+class RowsWithoutJournal:
     """Counts the rows of this rank by the names in them."""
 
     def __init__(self, rank: int, kept: Callable[[Collection[str]], Collection[str]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chiplog.runtime.ranks.rounds.rank_facts import EVERY, FactsByRank
+from chiplog.runtime.ranks.rounds.hosts_and_devices import EVERY, FactsByRank
 
 
 def test_facts_are_sent_when_they_have_changed_and_not_too_often() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from chiplog.frontends.tunix.perf import topology
+from chiplog.frontends.tunix.perf import role_times
 from chiplog.frontends.tunix.perf.export import PerfMetricsExport
-from chiplog.frontends.tunix.perf.topology import RoleTimes
+from chiplog.frontends.tunix.perf.role_times import RoleTimes
 from tests.frontends.tunix.devices import Later, tracer_of
 
 REFERENCE = RoleTimes(
@@ -85,31 +85,31 @@ def test_each_topology_has_its_metrics(
     later.done("refer_inference", 9.61)
     found = {name: value for name, (value, reducer) in tracer.export().items() if reducer is None}
     assert found == {name: pytest.approx(value) for name, value in expected.items()}
-    assert len(found) == {"colocated": 10, topology.ROLLOUT_APART: 14, topology.DISAGGREGATED: 16}.get(
-        topology.topology(rollout, actor, refer), len(expected)
+    assert len(found) == {"colocated": 10, role_times.ROLLOUT_APART: 14, role_times.DISAGGREGATED: 16}.get(
+        role_times.topology(rollout, actor, refer), len(expected)
     )
 
 
 @pytest.mark.parametrize(("rollout", "actor", "refer", "expected"), TOPOLOGIES)
 def test_the_formulas_alone(rollout: str, actor: str, refer: str, expected: dict[str, float]) -> None:
     """C6: from the times of the roles, without any spans."""
-    found = topology.metrics(REFERENCE, topology.topology(rollout, actor, refer))
+    found = role_times.metrics(REFERENCE, role_times.topology(rollout, actor, refer))
     assert found == {name: pytest.approx(value) for name, value in expected.items()}
 
 
 def test_a_gap_is_from_an_end_to_the_next_begin() -> None:
     """C9: 3 seconds between (1, 2) and (5, 6); the original's formula gives 5, for those who want it."""
     times = REFERENCE._replace(refers=[(1, 2), (5, 6)])
-    found = topology.metrics(times, topology.DISAGGREGATED)
+    found = role_times.metrics(times, role_times.DISAGGREGATED)
     assert (found["perf/sum/refer_gap_time"], found["perf/mean/refer_gap_time"]) == (3, 1.5)
-    legacy = topology.metrics(times, topology.DISAGGREGATED, legacy_gaps=True)
+    legacy = role_times.metrics(times, role_times.DISAGGREGATED, legacy_gaps=True)
     assert legacy["perf/sum/refer_gap_time"] == 5
 
 
 def test_gaps_between_micro_batches_are_from_training_to_inference() -> None:
     """Over the micro-batches, with none before the first."""
     times = REFERENCE._replace(refers=[(0.5, 0.6), (1.0, 1.1)], actors=[(0.5, 0.8), (1.0, 1.2)])
-    found = topology.metrics(times, topology.ROLLOUT_APART)
+    found = role_times.metrics(times, role_times.ROLLOUT_APART)
     assert found["perf/sum/between_micro_batch_gap_time"] == pytest.approx(0.2)
     assert found["perf/mean/between_micro_batch_gap_time"] == pytest.approx(0.1)
 
@@ -117,8 +117,8 @@ def test_gaps_between_micro_batches_are_from_training_to_inference() -> None:
 def test_a_role_that_did_nothing_has_no_metrics() -> None:
     """No mean of nothing, no exception."""
     nothing = RoleTimes((0.0, 1.0), None, [], [], [], [])
-    for kind in (topology.COLOCATED, topology.ROLLOUT_APART, topology.DISAGGREGATED, topology.ACTOR_APART):
-        assert topology.metrics(nothing, kind) == {"perf/global_step_time": 1.0, "perf/weight_sync_time": 0.0}
+    for kind in (role_times.COLOCATED, role_times.ROLLOUT_APART, role_times.DISAGGREGATED, role_times.ACTOR_APART):
+        assert role_times.metrics(nothing, kind) == {"perf/global_step_time": 1.0, "perf/weight_sync_time": 0.0}
 
 
 def test_without_a_global_step_there_are_no_metrics(capfd: pytest.CaptureFixture[str]) -> None:
