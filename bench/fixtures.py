@@ -12,7 +12,7 @@ from chiplog.store import layout, manifest
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
 from chiplog.store.parts import writer
-from chiplog.store.parts.format import About
+from chiplog.store.parts.format import PartInfo
 from chiplog.store.points.columns import Column, Ints
 from chiplog.store.runs import liveness
 from chiplog.store.spans.columns import SpanColumns
@@ -128,7 +128,7 @@ def _segment(
     )
     text = b"".join(lines.line_of(one) for one in sorted([*rows, last], key=lambda one: one.seq))
     (run / layout.JOURNAL / segment.filename).write_bytes(text)
-    about = About(
+    about = PartInfo(
         segment.stem, len(text), len(seqs), int(times[0]), int(times[-1]), int(seqs[-1]),
         first, first + 1, first + steps - 1, first,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from chiplog.core import records
 from chiplog.store import layout
 from chiplog.store.contents.contents import LIVE, Bounds, Contents
-from chiplog.store.contents.table_samples import Position, Sample, Samples
+from chiplog.store.contents.table_samples import Sample, SamplePlace, Samples
 from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
 from tests.views.web import stores
@@ -73,7 +73,7 @@ def test_memory_is_shared_by_all_names() -> None:
     samples = Samples(rows=50, size=10_000)
     for number in range(100):
         for name, length in (("short", 10), ("long", 1000)):
-            at = Position(Segment(0, 1, 0), number, 0)
+            at = SamplePlace(Segment(0, 1, 0), number, 0)
             samples.add(name, Sample(number, number, {"text": "x" * length}, at))
     loaded = {name: sum(one.is_loaded for one in kept) for name, kept in samples.by_name.items()}
     assert {len(kept) for kept in samples.by_name.values()} == {50}

@@ -10,7 +10,7 @@ import chiplog
 from chiplog.core import records
 from chiplog.store.layout import Segment
 from chiplog.store.parts import writer
-from chiplog.store.parts.format import KINDS, About, file_of
+from chiplog.store.parts.format import KINDS, PartInfo, file_of
 from chiplog.store.parts.part import load
 from chiplog.store.points import columns
 from chiplog.store.spans.columns import SpanColumns as SpanColumns
@@ -51,7 +51,7 @@ def test_a_part_is_written_of_columns(tmp_path: Path) -> None:
     points.feed(row)
     finish = records.Finish(2, 30, "finished")
     for covers in (100, 200):
-        about = About(segment.stem, covers, 2, 20, 30, 2)
+        about = PartInfo(segment.stem, covers, 2, 20, 30, 2)
         writer.write(tmp_path / "parts", segment, about, points=points, rows=[finish], spans=SpanColumns())
     part = load(tmp_path, segment)
     assert part is not None and part.about.covers == 100 and list(part.about.names) == ["loss"]

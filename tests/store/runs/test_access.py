@@ -29,4 +29,4 @@ def test_all_runs_can_be_read_here(tmp_path: Path) -> None:
 
 def test_it_reads_as_a_sentence() -> None:
     """As lists print it."""
-    assert str(access.Unreadable(Path("runs/p/one"), "belongs to bob")) == "p/one: not readable: belongs to bob"
+    assert str(access.UnreadableRun(Path("runs/p/one"), "belongs to bob")) == "p/one: not readable: belongs to bob"

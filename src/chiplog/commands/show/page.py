@@ -95,7 +95,7 @@ class Page:
             ("where", str(stored.path.absolute())),
             ("size", _sizes(stored.path)),
         ]
-        return f"{self._paint(title, '1')}  {self._paint(state, STATES.get(state, ''))}\n{self._pairs(rows)}"
+        return f"{self._paint(title, '1')}  {self._paint(state, STATES.get(state, ''))}\n{_pairs(self._screen, rows)}"
 
     def _warnings(self) -> str:
         """Damage, gaps and other problems, each with its exact place."""
@@ -118,12 +118,12 @@ class Page:
 
     def _config(self) -> str:
         settings = [(name, _setting(value)) for name, value in flatten(self._contents.config)]
-        return self._pairs(settings[: self._most]) + self._more(len(settings))
+        return _pairs(self._screen, settings[: self._most]) + self._more(len(settings))
 
     def _summary(self) -> str:
         """The values that the run has set; the last values of series are in their table."""
         values = [(name, _value(value)) for name, value in flatten(self._contents.summary)]
-        return self._pairs(values[: self._most]) + self._more(len(values))
+        return _pairs(self._screen, values[: self._most]) + self._more(len(values))
 
     def _attempts_table(self) -> str:
         several = len({attempt.rank for attempt in self._attempts}) > 1
@@ -146,7 +146,7 @@ class Page:
                 ]
             )
         head = ["attempt", "rank", "state", "started", "ran", "steps", "records", "workers", "host, pid"]
-        return self._table(head, rows, right=("attempt", "rank", "ran", "steps", "records", "workers"))
+        return _table(self._screen, head, rows, right=("attempt", "rank", "ran", "steps", "records", "workers"))
 
     def _goodput(self) -> str:
         try:
@@ -190,7 +190,7 @@ class Page:
                 [one.name, last, unit, low, high, display.count(one.points), str(one.nans or ""), across, spark]
             )
         head = ["name", "last", "unit", "min", "max", "points", "nan", "mean of ranks", ""]
-        text = self._table(head, rows, right=("last", "min", "max", "points", "nan", "mean of ranks"))
+        text = _table(self._screen, head, rows, right=("last", "min", "max", "points", "nan", "mean of ranks"))
         return text and text + self._more(len(names))
 
     def _across(self, statistics: Mapping[str, str], scale: float) -> str:
@@ -217,7 +217,7 @@ class Page:
             for one in histograms[: self._most]
         ]
         head = ["name", "step", "count", "mean", "min", "max", ""]
-        return self._table(head, rows, right=head[1:-1]) + self._more(len(histograms))
+        return _table(self._screen, head, rows, right=head[1:-1]) + self._more(len(histograms))
 
     def _tables(self) -> str:
         rows = [
@@ -230,7 +230,7 @@ class Page:
             for name, newest in sorted(self._contents.tables.items())
         ]
         head = ["name", "rows", "last step", "columns"]
-        return self._table(head, rows[: self._most], right=head[1:3]) + self._more(len(rows))
+        return _table(self._screen, head, rows[: self._most], right=head[1:3]) + self._more(len(rows))
 
     def _texts(self) -> str:
         """The newest text of each name."""
@@ -244,7 +244,7 @@ class Page:
             for name, newest in sorted(self._contents.texts.items())
         ]
         head = ["name", "count", "last step", "newest"]
-        return self._table(head, rows[: self._most], right=head[1:3]) + self._more(len(rows))
+        return _table(self._screen, head, rows[: self._most], right=head[1:3]) + self._more(len(rows))
 
     def _evals(self) -> str:
         newest = self._contents.evals[-5:]
@@ -254,7 +254,7 @@ class Page:
             for record in newest
         ]
         head = ["step", *map(clean, names)]
-        return self._table(head, rows, right=head) + _last_of(len(newest), len(self._contents.evals))
+        return _table(self._screen, head, rows, right=head) + _last_of(len(newest), len(self._contents.evals))
 
     def _alerts(self) -> str:
         newest = list(self._contents.alerts)[-10:]
@@ -267,12 +267,12 @@ class Page:
             ]
             for record in newest
         ]
-        text = self._table(["level", "step", "title", "text"], rows, right=("step",))
+        text = _table(self._screen, ["level", "step", "title", "text"], rows, right=("step",))
         return text + _last_of(len(newest), len(self._contents.alerts))
 
     def _sinks(self) -> str:
         sinks = (*cursors(self._stored.path), *backends(self._stored.path))
-        return self._pairs([(one.name, _delivery(one)) for one in sinks])
+        return _pairs(self._screen, [(one.name, _delivery(one)) for one in sinks])
 
     def _files(self) -> str:
         run = self._stored.path
@@ -282,22 +282,25 @@ class Page:
             record = self._contents.files.get(name)
             step = "" if record is None or record.step is None else display.count(record.step)
             rows.append([name, display.size(about.st_size), step, record.name if record else ""])
-        return self._table(["file", "size", "step", "name"], rows, right=("size", "step")) + self._more(len(files))
+        text = _table(self._screen, ["file", "size", "step", "name"], rows, right=("size", "step"))
+        return text + self._more(len(files))
 
     # -- shapes ----------------------------------------------------------------------------------------------------
 
     def _paint(self, text: str, style: str) -> str:
         return paint(text, style, self._screen.colour)
 
-    def _pairs(self, rows: Sequence[tuple[str, str]]) -> str:
-        return pairs(rows, width=self._screen.room, indent=2)
-
-    def _table(self, head: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, right: Collection[str]) -> str:
-        width, colour = self._screen.room, self._screen.colour
-        return table(head, rows, width=width, right=right, colour=colour, indent=2) if rows else ""
-
     def _more(self, count: int) -> str:
         return f"\n  and {display.count(count - self._most)} more: --all shows them" if count > self._most else ""
+
+
+def _pairs(screen: Screen, rows: Sequence[tuple[str, str]]) -> str:
+    return pairs(rows, width=screen.room, indent=2)
+
+
+def _table(screen: Screen, head: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, right: Collection[str]) -> str:
+    width, colour = screen.room, screen.colour
+    return table(head, rows, width=width, right=right, colour=colour, indent=2) if rows else ""
 
 
 def _last_of(shown: int, count: int) -> str:

@@ -16,7 +16,7 @@ from chiplog.compat.wandb.data.files import Files
 from chiplog.compat.wandb.names_without_effect import Inert
 from chiplog.compat.wandb.recording.config import Config
 from chiplog.compat.wandb.recording.metrics import Metric, operations
-from chiplog.compat.wandb.recording.rows import Rows
+from chiplog.compat.wandb.recording.rows import RowRecorder
 from chiplog.compat.wandb.recording.watch import Watches
 from chiplog.compat.wandb.settings import Settings
 from chiplog.core import run as engine
@@ -43,7 +43,7 @@ class Run:
         self._config = Config(config, recorded.config.update)
         self._files = Files(recorded)
         self.starting_step = recorded.next_step if self.resumed else 0
-        self.rows = Rows(recorded, self._files, summary, self.starting_step)
+        self.rows = RowRecorder(recorded, self._files, summary, self.starting_step)
         self.summary = self.rows.summary
         self._watches = Watches(self._log_media)
         self._alerted: dict[str, float] = {}

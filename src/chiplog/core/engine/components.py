@@ -12,7 +12,7 @@ from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.attachments import Attachments
 from chiplog.core.engine.background_tasks import BackgroundTasks
 from chiplog.core.engine.events import Changes, Events
-from chiplog.core.engine.live_reader import LiveReader, StoredRun
+from chiplog.core.engine.live_reader import LiveReader, RunReader
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rows import RowWriter
 from chiplog.core.engine.rules import Alerts, CarriedState, Rules
@@ -40,7 +40,7 @@ class Components:
         stages: Sequence[Stage] = (),
         rules: Sequence[Rule] = (),
         machine: DeviceHooks | None = None,
-        read: Callable[[], StoredRun] | None = None,
+        read: Callable[[], RunReader] | None = None,
         save_state: Callable[[Mapping[str, Plain]], None] | None = None,
         strict: bool = False,
         first: int = 0,

@@ -14,7 +14,7 @@ from chiplog.core.values import convert
 from chiplog.core.values.observed_dict import Summary
 
 
-class StoredRun(Protocol):
+class RunReader(Protocol):
     """What a run needs of the reader, which belongs to the store."""
 
     @property
@@ -32,7 +32,7 @@ class LiveReader:
         tracer: Tracer,
         tasks: BackgroundTasks,
         changes: Changes,
-        read: Callable[[], StoredRun] | None,
+        read: Callable[[], RunReader] | None,
     ) -> None:
         self._recorder, self._tracer, self._tasks, self._read = recorder, tracer, tasks, read
         self._changes = changes

@@ -139,7 +139,7 @@ class Console:
         elif isinstance(record, Alert):
             if self._layout.alerts:
                 self._catch_up(lines, width)
-                lines.append(self._alert(record))
+                lines.append(_alert_line(record, self._colour))
         elif isinstance(record, Event):
             if record.name == "plan":
                 self._status.plan(record.data, record.time)
@@ -215,15 +215,6 @@ class Console:
             messages.once(f"block {record.name}", f"the console cannot show an event {record.name!r}: {words(error)}")
             return []
 
-    def _alert(self, alert: Alert) -> str:
-        words = alert.title if not alert.text else f"{alert.title} - {alert.text}"
-        step = "" if alert.step is None else f"step {display.compact(alert.step)}"
-        where = f" ({step})" if step and step not in words else ""
-        level = messages.clean(alert.level)
-        head = f"!! {level:<5}"
-        style = LEVELS.get(level, "") if self._colour else ""
-        return f"{paint(head, style)} {cut(messages.clean(words), LONGEST)}{where}"
-
     def _last_line(self) -> str:
         steps, took = self._status.steps, (self._now - self._started) / 1e9
         words = [f"== {steps:,} step{'s' * (steps != 1)} in {time_left(took)}", cut(messages.clean(self._end), LONGEST)]
@@ -265,6 +256,16 @@ class Console:
             return self._fixed_width
         terminal = self._stream if self._terminal else None
         return display.terminal_size(terminal, self._environ, (WIDTH, 1))[0]
+
+
+def _alert_line(alert: Alert, colour: bool) -> str:
+    words = alert.title if not alert.text else f"{alert.title} - {alert.text}"
+    step = "" if alert.step is None else f"step {display.compact(alert.step)}"
+    where = f" ({step})" if step and step not in words else ""
+    level = messages.clean(alert.level)
+    head = f"!! {level:<5}"
+    style = LEVELS.get(level, "") if colour else ""
+    return f"{paint(head, style)} {cut(messages.clean(words), LONGEST)}{where}"
 
 
 def _without_statistics(metrics: Metrics) -> Metrics:

@@ -17,7 +17,7 @@ KINDS = ("table", "text")
 STORED: dict[str, Plain] = {}  # the cells of a sample that is not in memory
 
 
-class Position(NamedTuple):
+class SamplePlace(NamedTuple):
     """Where a sample is in the store."""
 
     segment: Segment
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     step: Number | None
     time: int
     cells: dict[str, Plain]
-    at: Position
+    at: SamplePlace
 
     @property
     def is_loaded(self) -> bool:
@@ -80,9 +80,9 @@ def samples_of(record: AnyRecord, segment: Segment) -> Iterator[Sample]:
     """The samples in a record."""
     if isinstance(record, records.Table):
         for number, row in enumerate(record.rows):
-            yield Sample(record.step, record.time, row, Position(segment, record.seq, number))
+            yield Sample(record.step, record.time, row, SamplePlace(segment, record.seq, number))
     elif isinstance(record, records.TextRecord):
-        yield Sample(record.step, record.time, {"text": record.text}, Position(segment, record.seq, 0))
+        yield Sample(record.step, record.time, {"text": record.text}, SamplePlace(segment, record.seq, 0))
 
 
 def load(segments: RunSegments, samples: Sequence[Sample]) -> list[Sample]:

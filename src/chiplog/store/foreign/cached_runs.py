@@ -27,7 +27,7 @@ Progress = Callable[[ForeignRun, int, int, float], None]  # which run, its numbe
 
 
 class CachedRun(msgspec.Struct, array_like=True):
-    """A run in the cache: where it is, the state of its source when it was read, and whether more may come of itself."""
+    """A run in the cache: its place, the state of its source when it was read, and whether more may come of itself."""
 
     place: str
     stamp: str

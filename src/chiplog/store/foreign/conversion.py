@@ -28,7 +28,7 @@ from chiplog.store.foreign.protocol import (
     ForeignRun,
     Item,
     Losses,
-    Media,
+    MediaFile,
     Points,
     Position,
     Restart,
@@ -164,7 +164,7 @@ def _read(
                     _save(place, source)
                 if progress is not None:
                     progress(item.done)
-            elif isinstance(item, Media):
+            elif isinstance(item, MediaFile):
                 media.keep(item)
             elif isinstance(item, Restart):
                 writer.restart(item.time, item.step)
@@ -261,7 +261,7 @@ class _MediaFolder:
     def __init__(self, run: Path, writer: RunWriter, losses: Losses) -> None:
         self._run, self._writer, self._losses = run, writer, losses
 
-    def keep(self, item: Media) -> None:
+    def keep(self, item: MediaFile) -> None:
         try:
             data = item.data
             if item.folder is not None:
@@ -279,7 +279,7 @@ class _MediaFolder:
             )
         )
 
-    def _free(self, item: Media) -> str:
+    def _free(self, item: MediaFile) -> str:
         """A path that no other file has; with the step in it, like those of our own."""
         stem = file_name(item.name, "")
         path = f"files/media/{stem}{item.suffix}"

@@ -66,7 +66,7 @@ class Position:
 
 
 @dataclass
-class Media:
+class MediaFile:
     """A file of the source that belongs in the run: `path` is inside the folder, or `data` is its contents."""
 
     name: str
@@ -84,7 +84,7 @@ class Rewritten(Exception):
     """A source no longer starts as it did: what was read from it before belongs to an earlier attempt."""
 
 
-Item: TypeAlias = Known | Points | Restart | Position | Media  # the `seq` of a record is ignored
+Item: TypeAlias = Known | Points | Restart | Position | MediaFile  # the `seq` of a record is ignored
 
 
 class Losses:

@@ -23,7 +23,7 @@ from chiplog.store.foreign.protocol import Points
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
-from chiplog.store.parts.format import KINDS, About, file_of
+from chiplog.store.parts.format import KINDS, PartInfo, file_of
 from chiplog.store.parts.writer import write
 from chiplog.store.spans.columns import SpanColumns
 from chiplog.version import VERSION
@@ -221,7 +221,7 @@ class RunWriter:
         spans = SpanColumns()
         for batch in collected.spans:
             spans.append(batch, segment.rank, segment.attempt)
-        about = About(
+        about = PartInfo(
             segment.stem, self.written.size, self._count, self._times[0], self._times[1], self.written.seq - 1,
             points.first_step, points.first_seq, points.last_step, points.begin_step,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from chiplog.store.contents.journal_tail import JournalTail
 from chiplog.store.contents.tail_columns import TailColumns
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
-from chiplog.store.parts.format import About
+from chiplog.store.parts.format import PartInfo
 from chiplog.store.parts.part import load
 from chiplog.store.parts.writer import write
 from chiplog.store.spans.columns import SpanColumns
@@ -42,7 +42,7 @@ def write_part(journal: Path, segment: Segment, folder: Path) -> None:
     spans = SpanColumns()
     for batch in collected.spans:
         spans.append(batch, segment.rank, segment.attempt)
-    about = About(
+    about = PartInfo(
         segment.stem,
         tail.scanner.offset,
         tail.count,

@@ -80,7 +80,7 @@ _MAGIC = b"PAR1"
 _SEAL = 4  # bytes: the CRC-32 of everything after it
 
 
-class About(msgspec.Struct):
+class PartInfo(msgspec.Struct):
     """The description of a part, in the metadata of each of its files."""
 
     segment: str

@@ -21,7 +21,7 @@ from chiplog.store import arrow, layout
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
 from chiplog.store.parts.errors import BrokenPart
-from chiplog.store.parts.format import BLOCK, BLOCKS, KINDS, MOST_BYTES, MOST_ROWS, ROWS, About, file_of, open_file
+from chiplog.store.parts.format import BLOCK, BLOCKS, KINDS, MOST_BYTES, MOST_ROWS, ROWS, PartInfo, file_of, open_file
 from chiplog.store.points.blocks import Blocks
 from chiplog.store.points.columns import EMPTY, Column, Floats, Ints, Steps, from_text
 from chiplog.store.spans.arrow import from_table
@@ -41,7 +41,7 @@ class Part:
         self._folder, self._segment = folder, segment
         with self._reading():
             self._points = self._open("points")
-            self.about = msgspec.json.decode(self._points.schema_arrow.metadata[b"chiplog"], type=About)
+            self.about = msgspec.json.decode(self._points.schema_arrow.metadata[b"chiplog"], type=PartInfo)
             _check(self.about, self._points.num_row_groups)
 
     def beyond(self, path: Path) -> lines.Scanner:
@@ -225,7 +225,7 @@ class Part:
     def _open(self, kind: str) -> pq.ParquetFile:
         opened = open_file(file_of(self._folder, self._segment, kind))
         if kind != "points":
-            about = msgspec.json.decode(opened.metadata.metadata[b"chiplog"], type=About)
+            about = msgspec.json.decode(opened.metadata.metadata[b"chiplog"], type=PartInfo)
             if (about.covers, about.records) != (self.about.covers, self.about.records):
                 raise ValueError(f"its {kind} are of another compaction, which covers {about.covers:,} bytes")
         return opened
@@ -261,7 +261,7 @@ def _decoded(batch: pa.RecordBatch, wanted: Callable[..., bool]) -> Iterator[Any
             yield record
 
 
-def _check(about: About, groups: int) -> None:
+def _check(about: PartInfo, groups: int) -> None:
     """Raise `ValueError` for a description that we do not write."""
     numbers = (about.covers, about.records, about.first_time, about.last_time, about.last_seq, about.first_seq)
     if not all(-_FAR <= number < _FAR for number in numbers) or about.covers < 0:

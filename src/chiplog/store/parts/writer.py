@@ -26,7 +26,7 @@ from chiplog.core.paths import make_dir, sync_dir
 from chiplog.core.records import AnyRecord
 from chiplog.store import arrow
 from chiplog.store.layout import Segment
-from chiplog.store.parts.format import BLOCK, BLOCKS, GROUP, POINTS, ROWS, About, Name, file_of, seal
+from chiplog.store.parts.format import BLOCK, BLOCKS, GROUP, POINTS, ROWS, Name, PartInfo, file_of, seal
 from chiplog.store.points.blocks import LONG, blocks
 from chiplog.store.points.columns import Column, Ints, Steps, take
 from chiplog.store.spans.arrow import to_table
@@ -40,7 +40,7 @@ _NAMES = pa.dictionary(pa.int32(), pa.string())
 _PAGES = {"max_rows_per_page": 1 << 16} if "max_rows_per_page" in signature(pq.ParquetWriter).parameters else {}
 
 
-class Points(Protocol):
+class PartPoints(Protocol):
     """The series of a segment: `store.points.columns.Columns`, or anything like it."""
 
     def names(self) -> Iterable[str]: ...
@@ -49,7 +49,13 @@ class Points(Protocol):
 
 
 def write(
-    folder: Path, segment: Segment, about: About, *, points: Points, rows: Sequence[AnyRecord], spans: SpanColumns
+    folder: Path,
+    segment: Segment,
+    about: PartInfo,
+    *,
+    points: PartPoints,
+    rows: Sequence[AnyRecord],
+    spans: SpanColumns,
 ) -> None:
     """Write and publish the part of a segment in a folder, unless it has one. Fills in `about.names`."""
     if os.path.lexists(file_of(folder, segment, "points")):
@@ -72,7 +78,7 @@ def write(
 class _Series:
     """The series of a segment as row groups, by name and then step."""
 
-    def __init__(self, points: Points, about: About) -> None:
+    def __init__(self, points: PartPoints, about: PartInfo) -> None:
         self._points, self._about = points, about
         self._names = sorted(points.names())
         whole = all(points.column(name).steps.dtype == np.int64 for name in self._names)
@@ -138,7 +144,7 @@ def _plain(value: float) -> float | str:
     return value if value - value == 0 else str(value)
 
 
-def _clock(points: Points) -> pa.Table:
+def _clock(points: PartPoints) -> pa.Table:
     seqs, times = points.clock()
     order = np.argsort(seqs, kind="stable")
     return pa.table({"seq": seqs[order], "time": times[order]})
@@ -170,13 +176,13 @@ def _step(record: AnyRecord) -> float | None:
         return None
 
 
-def _publish(path: Path, groups: Sequence[pa.Table], about: About) -> None:
+def _publish(path: Path, groups: Sequence[pa.Table], about: PartInfo) -> None:
     with _publishing(path, iter(groups), about, is_last=False):
         pass
 
 
 @contextmanager
-def _publishing(path: Path, groups: Iterator[pa.Table], about: About, *, is_last: bool = True) -> Iterator[None]:
+def _publishing(path: Path, groups: Iterator[pa.Table], about: PartInfo, *, is_last: bool = True) -> Iterator[None]:
     """Write a file under a temporary name, and put it into place after the block; of the last one, the first wins."""
     aside = writing.new_beside(path, 0o600)
     try:
@@ -196,7 +202,7 @@ def _publishing(path: Path, groups: Iterator[pa.Table], about: About, *, is_last
         aside.unlink(missing_ok=True)
 
 
-def _write(path: Path, groups: Iterator[pa.Table], about: About) -> None:
+def _write(path: Path, groups: Iterator[pa.Table], about: PartInfo) -> None:
     """Write row groups as they come; `about` is complete after the last one."""
     first = next(groups)
     schema = first.schema

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from chiplog.store import layout
 
 
-class Unreadable(NamedTuple):
+class UnreadableRun(NamedTuple):
     """A run, or a whole project, that belongs to another user."""
 
     path: Path
@@ -20,9 +20,9 @@ class Unreadable(NamedTuple):
         return f"{self.path.parent.name}/{self.path.name}: not readable: {self.reason}"
 
 
-def unreadable(root: Path) -> Iterator[Unreadable]:
+def unreadable(root: Path) -> Iterator[UnreadableRun]:
     """The runs under a directory that this user may not read."""
-    return (Unreadable(path, reason(path)) for path, readable in layout.walk(root) if not readable)
+    return (UnreadableRun(path, reason(path)) for path, readable in layout.walk(root) if not readable)
 
 
 def reason(path: Path) -> str:

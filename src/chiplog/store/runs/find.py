@@ -107,7 +107,7 @@ class _Candidate:
 
 def _not_readable(path: Path) -> RunNotFound:
     """Says whose permissions do not allow it, and what the owner can do."""
-    words = f"{access.Unreadable(path, access.reason(path))}, and its permissions are private"
+    words = f"{access.UnreadableRun(path, access.reason(path))}, and its permissions are private"
     return RunNotFound(
         f"{words}; the owner can share it with `chmod -R g+rX` or `o+rX`, and new runs with permissions='group'"
     )

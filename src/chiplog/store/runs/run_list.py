@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chiplog.store.reader import Stored
-from chiplog.store.runs.access import Unreadable
+from chiplog.store.runs.access import UnreadableRun
 from chiplog.store.runs.state import describe
 
 SHOWN = 20  # runs; the newest
@@ -14,7 +14,7 @@ SHOWN = 20  # runs; the newest
 class RunList(list[Stored]):
     """Stored runs, oldest first: an ordinary list, with one run per line in a notebook or at a prompt."""
 
-    def __init__(self, runs: Iterable[Stored] = (), unreadable: Iterable[Unreadable] = ()) -> None:
+    def __init__(self, runs: Iterable[Stored] = (), unreadable: Iterable[UnreadableRun] = ()) -> None:
         super().__init__(runs)
         self.unreadable = list(unreadable)  # runs of other users
 

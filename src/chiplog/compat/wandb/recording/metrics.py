@@ -44,7 +44,7 @@ class Definitions:
         self._prefixes: dict[str, Metric] = {}
         self._known: dict[str, Metric | None] = {}  # by the name of a logged value
         self._plans: dict[tuple[str, ...], Plan] = {}
-        self.aggregates: dict[str, Aggregate] = {}
+        self.aggregates: dict[str, RunningSummary] = {}
         self.any = False
 
     def add(self, metric: Metric, *, overwrite: bool = False) -> None:
@@ -77,7 +77,7 @@ class Definitions:
         for name, metric in self._plan(names).aggregated:
             number = convert.number(row.get(name))
             if number is not None:
-                self.aggregates.setdefault(name, Aggregate(metric)).add(number)
+                self.aggregates.setdefault(name, RunningSummary(metric)).add(number)
 
     def _plan(self, names: tuple[str, ...]) -> Plan:
         """What rows with these names need; a training loop logs the same few names again and again."""
@@ -96,7 +96,7 @@ class Definitions:
         return metric is not None and "none" in metric.summary
 
 
-class Aggregate:
+class RunningSummary:
     """The summary of one metric over all its values."""
 
     def __init__(self, metric: Metric) -> None:
@@ -132,7 +132,7 @@ def operations(summary: object) -> tuple[str, ...]:
 
 def aggregate(metric: Metric, values: Iterable[float]) -> dict[str, float]:
     """The summary of a metric from all its values."""
-    made = Aggregate(metric)
+    made = RunningSummary(metric)
     for value in values:
         made.add(value)
     return made.summary()

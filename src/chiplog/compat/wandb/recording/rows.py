@@ -22,7 +22,7 @@ from chiplog.core.values.convert import NUMBERS
 from chiplog.core.values.media import Media
 
 
-class Rows:
+class RowRecorder:
     """The rows of one run. The step counts up; a call with a step of its own opens that one."""
 
     def __init__(self, recorded: Run, files: Files, summary: Mapping[str, object], first: int) -> None:

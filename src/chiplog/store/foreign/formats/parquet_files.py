@@ -122,7 +122,7 @@ def _neptune_runs(path: Path) -> list[tuple[str, str]]:
     return list(pairs)
 
 
-class _State(msgspec.Struct):
+class _NeptuneState(msgspec.Struct):
     """How many rows of each file have been read, and the attributes that describe the run."""
 
     rows: dict[str, int] = {}
@@ -130,7 +130,7 @@ class _State(msgspec.Struct):
 
 
 def _about_neptune(project: str, run: str, position: Plain) -> About:
-    state = msgspec.convert(position, _State) if position else _State()
+    state = msgspec.convert(position, _NeptuneState) if position else _NeptuneState()
     facts = state.attributes
     system = {key.removeprefix("sys/"): value for key, value in facts.items() if key.startswith("sys/")}
     tags = system.get("tags")
@@ -150,7 +150,7 @@ def _about_neptune(project: str, run: str, position: Plain) -> About:
 def _read_neptune(
     files: tuple[Path, ...], project: str, run: str, folder: Path, position: Plain, losses: Losses
 ) -> Iterator[Item]:
-    state = msgspec.convert(position, _State) if position else _State()
+    state = msgspec.convert(position, _NeptuneState) if position else _NeptuneState()
     for number, path in enumerate(files):
         try:
             yield from _rows(path, project, run, folder, state, losses)
@@ -159,7 +159,7 @@ def _read_neptune(
         yield Position(msgspec.to_builtins(state), (number + 1) / len(files))
 
 
-def _rows(path: Path, project: str, run: str, folder: Path, state: _State, losses: Losses) -> Iterator[Item]:
+def _rows(path: Path, project: str, run: str, folder: Path, state: _NeptuneState, losses: Losses) -> Iterator[Item]:
     file = pq.ParquetFile(path)
     at, done = 0, state.rows.get(path.name, 0)
     if done > file.metadata.num_rows:
@@ -195,7 +195,7 @@ def _float_series(table: pa.Table) -> Iterator[Points]:
     )
 
 
-def _attribute(row: dict[str, Plain], folder: Path, state: _State, losses: Losses) -> Iterator[Item]:
+def _attribute(row: dict[str, Plain], folder: Path, state: _NeptuneState, losses: Losses) -> Iterator[Item]:
     kind, name = str(row.get("attribute_type")), clean_name(str(row.get("attribute_path")))
     stamp = row.get("timestamp")
     time = moment(stamp.isoformat()) if isinstance(stamp, datetime) else 0

@@ -16,8 +16,8 @@ from chiplog.core.records import Plain
 from chiplog.store.crc32c import crc32c
 from chiplog.store.foreign.formats import tensorboard_scalars
 from chiplog.store.foreign.formats import tensorboard_summaries as summaries
-from chiplog.store.foreign.formats.tensorboard_scalars import Scalars
-from chiplog.store.foreign.formats.tensorboard_summaries import Session
+from chiplog.store.foreign.formats.tensorboard_scalars import ScalarEvents
+from chiplog.store.foreign.formats.tensorboard_summaries import HparamsSession
 from chiplog.store.foreign.protocol import (
     LATEST,
     About,
@@ -79,12 +79,12 @@ class _State(msgspec.Struct):
     """How far the files of a run have been read, and what they told about it."""
 
     offsets: dict[str, int]
-    session: Session
+    session: HparamsSession
     created: int = 0
 
     @classmethod
     def of(cls, position: Plain) -> _State:
-        return msgspec.convert(position, cls) if position else cls({}, Session())
+        return msgspec.convert(position, cls) if position else cls({}, HparamsSession())
 
     def save(self, done: float) -> Position:
         return Position({"offsets": dict(self.offsets), "session": asdict(self.session), "created": self.created}, done)
@@ -174,11 +174,11 @@ class _Events:
             self._names.append(tag)
         return which
 
-    def _flush(self, scalars: Scalars) -> Iterator[Item]:
+    def _flush(self, scalars: ScalarEvents) -> Iterator[Item]:
         if self._single:
             at, which, steps, seconds, values = zip(*self._single, strict=True)
             scalars = scalars.then(
-                Scalars(
+                ScalarEvents(
                     np.array(at, np.int64),
                     np.array(which, np.int64),
                     np.array(steps, np.int64),

@@ -21,7 +21,7 @@ LONGEST = 1024  # bytes of an event in columns
 _WEIGHTS = np.random.default_rng(0).integers(1, 2**63, LONGEST, np.uint64) | np.uint64(1)
 
 
-class Scalars(NamedTuple):
+class ScalarEvents(NamedTuple):
     """Decoded events: their numbers in the chunk, and the columns."""
 
     at: Ints
@@ -30,13 +30,15 @@ class Scalars(NamedTuple):
     walls: Floats
     values: Floats
 
-    def take(self, chosen: Ints | slice) -> Scalars:
-        return Scalars(self.at[chosen], self.which[chosen], self.steps[chosen], self.walls[chosen], self.values[chosen])
+    def take(self, chosen: Ints | slice) -> ScalarEvents:
+        return ScalarEvents(
+            self.at[chosen], self.which[chosen], self.steps[chosen], self.walls[chosen], self.values[chosen]
+        )
 
-    def then(self, *others: Scalars) -> Scalars:
+    def then(self, *others: ScalarEvents) -> ScalarEvents:
         """These and others, in the order of their numbers."""
         every = (self, *others)
-        joined = Scalars(
+        joined = ScalarEvents(
             np.concatenate([one.at for one in every]),
             np.concatenate([one.which for one in every]),
             np.concatenate([one.steps for one in every]),
@@ -46,10 +48,10 @@ class Scalars(NamedTuple):
         return joined.take(np.argsort(joined.at, kind="stable"))
 
 
-NONE = Scalars(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))
+NONE = ScalarEvents(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))
 
 
-def decode(data: bytes, spans: list[tuple[int, int]], tag_of: TagOf) -> tuple[Scalars, list[int]]:
+def decode(data: bytes, spans: list[tuple[int, int]], tag_of: TagOf) -> tuple[ScalarEvents, list[int]]:
     """The scalars among the events of a chunk, in order, and the numbers of all other events.
 
     `tag_of` gets the bytes before a value and one event with them, and returns the index of the tag, or None.
@@ -57,7 +59,7 @@ def decode(data: bytes, spans: list[tuple[int, int]], tag_of: TagOf) -> tuple[Sc
     places = np.array(spans, np.int64).reshape(-1, 2)
     lengths = places[:, 1] - places[:, 0]
     whole = np.frombuffer(data, np.uint8)
-    decoded: list[Scalars] = []
+    decoded: list[ScalarEvents] = []
     for length in np.unique(lengths).tolist():
         chosen = np.flatnonzero(lengths == length)
         if len(chosen) >= FEW and 24 < length <= LONGEST:
@@ -71,9 +73,9 @@ def decode(data: bytes, spans: list[tuple[int, int]], tag_of: TagOf) -> tuple[Sc
 
 def _of_length(
     rows: NDArray[np.uint8], numbers: Ints, data: bytes, spans: list[tuple[int, int]], tag_of: TagOf
-) -> list[Scalars]:
+) -> list[ScalarEvents]:
     """Of events of one length: those with a time and a step, by the number of bytes of the step."""
-    decoded: list[Scalars] = []
+    decoded: list[ScalarEvents] = []
     waiting = (rows[:, 0] == 9) & (rows[:, 9] == 16)
     steps = np.zeros(len(rows), np.uint64)
     for size in range(1, 10):  # a tenth byte is that of a negative step
@@ -90,7 +92,7 @@ def _of_length(
             chosen = chosen[named]
             walls = np.ascontiguousarray(rows[chosen, 1:9]).view("<f8")[:, 0]
             values = np.ascontiguousarray(rows[chosen, -4:]).view("<f4")[:, 0].astype(np.float64)
-            decoded.append(Scalars(numbers[chosen], which[named], steps[chosen].astype(np.int64), walls, values))
+            decoded.append(ScalarEvents(numbers[chosen], which[named], steps[chosen].astype(np.int64), walls, values))
     return decoded
 
 

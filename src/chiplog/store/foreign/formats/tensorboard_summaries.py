@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chiplog.core import records
 from chiplog.core.records import Plain
 from chiplog.core.values.text import cut
-from chiplog.store.foreign.protocol import Losses, Media, nanoseconds
+from chiplog.store.foreign.protocol import Losses, MediaFile, nanoseconds
 from chiplog.store.protobuf import reader
 from chiplog.store.protobuf.reader import BadMessage
 
@@ -27,7 +27,7 @@ _STATES = {1: "finished", 2: "failed"}
 
 
 @dataclass
-class Session:
+class HparamsSession:
     """What summaries tell about the whole run."""
 
     config: dict[str, Plain] = field(default_factory=dict)
@@ -42,10 +42,10 @@ class Value:
 
     tag: str
     number: float | None = None
-    item: records.Known | Media | None = None
+    item: records.Known | MediaFile | None = None
 
 
-def values(summary: bytes, time: int, step: int, session: Session, losses: Losses) -> list[Value]:
+def values(summary: bytes, time: int, step: int, session: HparamsSession, losses: Losses) -> list[Value]:
     """The values of a summary; what has no place in a run is counted in `losses`."""
     decoded = []
     for number, _, data in reader.fields(summary):
@@ -56,7 +56,7 @@ def values(summary: bytes, time: int, step: int, session: Session, losses: Losse
     return decoded
 
 
-def _value(data: bytes, time: int, step: int, session: Session, losses: Losses) -> Value | None:
+def _value(data: bytes, time: int, step: int, session: HparamsSession, losses: Losses) -> Value | None:
     parts = reader.by_number(data)
     tag = reader.text(parts.get(1))
     plugin = _plugin(parts.get(9), tag, session)
@@ -77,7 +77,7 @@ def _value(data: bytes, time: int, step: int, session: Session, losses: Losses) 
     return None
 
 
-def _plugin(metadata: int | bytes | None, tag: str, session: Session) -> str:
+def _plugin(metadata: int | bytes | None, tag: str, session: HparamsSession) -> str:
     """The plugin of a tag; only the first value of a tag has to name it."""
     if metadata is None:
         return session.plugins.get(tag, "")
@@ -180,18 +180,18 @@ def _old_histogram(data: bytes) -> tuple[list[float | str], list[int | float]]:
     return edges, amounts
 
 
-def _image(tag: str, data: bytes, time: int, step: int) -> Media:
+def _image(tag: str, data: bytes, time: int, step: int) -> MediaFile:
     for start, suffix, media in (
         (b"\x89PNG", ".png", "image/png"),
         (b"\xff\xd8", ".jpg", "image/jpeg"),
         (b"GIF8", ".gif", "image/gif"),
     ):
         if data.startswith(start):
-            return Media(tag, time, suffix, media, data=data, step=step)
-    return Media(tag, time, ".bin", "application/octet-stream", data=data, step=step)
+            return MediaFile(tag, time, suffix, media, data=data, step=step)
+    return MediaFile(tag, time, ".bin", "application/octet-stream", data=data, step=step)
 
 
-def _hparams(content: bytes, session: Session) -> None:
+def _hparams(content: bytes, session: HparamsSession) -> None:
     """The hyperparameters of a run, and how it ended."""
     parts = reader.by_number(content)
     for number, _, entry in reader.fields(reader.message(parts.get(3))):

@@ -11,7 +11,7 @@ from chiplog.core.records import Number, Plain
 from chiplog.core.values.text import cut
 from chiplog.store.foreign import sqlite_file
 from chiplog.store.foreign.formats.wandb_items import decoded
-from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Media, Position, clean_name
+from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, MediaFile, Position, clean_name
 from chiplog.store.foreign.row_columns import moment
 from chiplog.store.foreign.sqlite_file import Database
 
@@ -119,7 +119,7 @@ class _Run:
             folder = self._database.path.parent / "media"
             caption = str(value.get("caption") or "")
             suffix = PurePosixPath(path).suffix if PurePosixPath(path).suffix[1:].isalnum() else ".bin"
-            yield Media(name, time, suffix, media, folder=folder, path=path, step=step, caption=caption)
+            yield MediaFile(name, time, suffix, media, folder=folder, path=path, step=step, caption=caption)
         elif isinstance(value, dict) and isinstance(text := value.get("_value"), str):
             yield records.TextRecord(0, time, name, cut(text), step)
         elif isinstance(value, dict) and value.get("_type") == "trackio.histogram":

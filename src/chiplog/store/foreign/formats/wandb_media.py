@@ -13,7 +13,7 @@ from chiplog.core import records
 from chiplog.core.files import reading
 from chiplog.core.records import Number, Plain
 from chiplog.core.values.text import cut
-from chiplog.store.foreign.protocol import Item, Losses, Media
+from chiplog.store.foreign.protocol import Item, Losses, MediaFile
 
 LARGEST_TABLE = 64 << 20  # bytes of its file
 ROWS = 1000  # of a table in one record
@@ -75,8 +75,8 @@ def _table(name: str, value: dict[str, Plain], step: Number, time: int, files: P
         yield records.Table(0, time, name, rows[at : at + ROWS], step)
 
 
-def _file(name: str, path: str, caption: str, step: Number, time: int, files: Path) -> Media:
+def _file(name: str, path: str, caption: str, step: Number, time: int, files: Path) -> MediaFile:
     media = mimetypes.guess_type(path)[0] or "application/octet-stream"
     suffix = PurePosixPath(path).suffix[:10]
     safe = suffix if suffix[1:].isalnum() and suffix.isascii() else ".bin"
-    return Media(name, time, safe, media, folder=files, path=path, step=step, caption=caption)
+    return MediaFile(name, time, safe, media, folder=files, path=path, step=step, caption=caption)
