@@ -14,7 +14,7 @@ SOURCE = Path(chiplog.__file__).parent
 
 # Each layer may import those behind it. Siblings do not import each other, but for views.
 LAYERS = [
-    {"cli", "commands", "__main__", "frontends", "integrations", "compat", "demo"},
+    {"cli", "commands", "__main__", "frontends", "compat", "demo"},
     {"__init__"},
     {"assembly", "views"},
     {"sinks", "probes", "runtime"},
@@ -86,8 +86,8 @@ CYCLES = [
     {"contents", "parts", "points"},  # a part is written from the tail, and read with it
     {"goodput_input", "reader", "run_arrays", "runs"},  # lists of runs open them
 ]
-LATE = 48  # imports of our own modules inside functions
-ENVIRONMENT = {"assembly", "cli", "commands", "frontends", "integrations", "compat"}  # who may read os.environ
+LATE = 44  # imports of our own modules inside functions
+ENVIRONMENT = {"assembly", "cli", "commands", "frontends", "compat"}  # who may read os.environ
 
 
 def layer_of(part: str) -> int:

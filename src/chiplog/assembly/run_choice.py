@@ -69,11 +69,12 @@ def make(
     rules = [*defaults.rules(chosen.alerts), *rules]
     succeed = succeed and chosen.ranks == "main" and mine.world > 1 and chosen.mode != "disabled"
     main = mine.rank == keepers.main
-    if chosen.mode == "disabled" or not keepers.include(mine.rank):
-        if reduce is None and not succeed:
-            return run.inert(identity, config, reason="")
+    keeps = chosen.mode != "disabled" and keepers.include(mine.rank)
+    if not keeps and reduce is None and not succeed:
+        return run.inert(identity, config, reason="")
+    if succeed or not keeps:
         from chiplog.assembly import other_ranks
-
+    if not keeps:
         sampled = open_probes(chosen, mine.local, environ)
         if reduce is not None and not succeed:
             return other_ranks.take_part(identity, chosen, stages, reduce, sampled)
@@ -92,8 +93,6 @@ def make(
         start_relay(opened, services, environ, here=chosen.relay == "thread")
     join_ranks(opened, reduce, probes)
     if succeed:
-        from chiplog.assembly import other_ranks
-
         other_ranks.announce_keeper(opened, other_ranks.claims(identity, chosen, environ))
     return opened
 

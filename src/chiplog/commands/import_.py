@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from chiplog.views.strict_json import pretty
 from chiplog.views.table import table
 
 if TYPE_CHECKING:
+    from chiplog.store.foreign.conversion import Conversion
     from chiplog.store.foreign.protocol import ForeignRun
 
 EXAMPLE = "chiplog import wandb mlruns lightning_logs --project old"
@@ -47,7 +48,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from chiplog.store.foreign import registry  # needs numpy, which the help does without
+    from chiplog.store.foreign import conversion, registry  # need numpy, which the help does without
 
     if not args.dry_run:
         check_writes("use --dry-run, or open them in place")
@@ -60,7 +61,7 @@ def run(args: Namespace) -> int:
         if not found_here:
             raise RunNotFound(f"{text!r} has no runs of a tracker that chiplog knows: {', '.join(registry.names())}")
         runs += found_here
-    imported = _import(runs, args)
+    imported = _import(runs, args, conversion.preview if args.dry_run else conversion.convert)
     if args.json:
         print(pretty([vars(one) for one in imported]))
         return 0
@@ -69,9 +70,7 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _import(runs: Sequence[ForeignRun], args: Namespace) -> list[Imported]:
-    from chiplog.store.foreign import conversion  # needs numpy, too
-
+def _import(runs: Sequence[ForeignRun], args: Namespace, convert: Callable[..., Conversion]) -> list[Imported]:
     imported = []
     with ProgressLine() as progress:
         for number, one in enumerate(runs):
@@ -80,10 +79,7 @@ def _import(runs: Sequence[ForeignRun], args: Namespace) -> list[Imported]:
                 progress.show(one, number, len(runs), done)
 
             share(0.0)
-            if args.dry_run:
-                done = conversion.preview(one, args.root, project=args.project, progress=share)
-            else:
-                done = conversion.convert(one, args.root, project=args.project, progress=share)
+            done = convert(one, args.root, project=args.project, progress=share)
             about = done.about
             change = "new" if done.new else "more" if done.points else "unchanged"
             imported.append(

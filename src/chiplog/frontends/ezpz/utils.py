@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import chiplog
 from chiplog.core.values.flatten import flatten
 from chiplog.frontends.ezpz import messages
+from chiplog.frontends.ezpz.backends.service_runs import mlflow_uri
 from chiplog.frontends.ezpz.device_memory import (
     get_current_memory_allocated,
     get_current_memory_reserved,
@@ -123,10 +124,8 @@ def setup_mlflow(
     try:
         import mlflow
 
-        from chiplog.sinks.mlflow import login
-
         cwd = str(Path.cwd())
-        mlflow.set_tracking_uri(login.sign_in(cwd, os.environ))
+        mlflow.set_tracking_uri(mlflow_uri(cwd))
         mlflow.set_experiment(project_name or default_project(dotenv.known(cwd, os.environ), EXPERIMENT_VARIABLES))
         run = mlflow.start_run(**options)
         if config:

@@ -45,13 +45,17 @@ def mlflow_run(run: Run) -> Any:
     try:
         import mlflow
 
-        from chiplog.sinks.mlflow import login
-
-        uri = login.sign_in(run.identity.cwd, os.environ)
-        return mlflow.tracking.MlflowClient(uri).get_run(run_id)
+        return mlflow.tracking.MlflowClient(mlflow_uri(run.identity.cwd)).get_run(run_id)
     except Exception as error:
         logger.warning("cannot read the run %s from MLflow: %s: %s", run_id, type(error).__name__, error)
         return None
+
+
+def mlflow_uri(cwd: str) -> str:
+    """The tracking URI of MLflow, signed in with the user's credentials."""
+    from chiplog.sinks.mlflow import login  # needs mlflow
+
+    return login.sign_in(cwd, os.environ)
 
 
 def _wait(run: Run, name: str, read: Callable[[], T | None], seconds: float = START) -> T | None:
