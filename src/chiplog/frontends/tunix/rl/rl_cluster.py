@@ -23,7 +23,7 @@ from chiplog.frontends.tunix.perf.shared_tracer import Recording
 from chiplog.frontends.tunix.perf.trace_export import trace_of
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, Mode, split
 from chiplog.frontends.tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
-from chiplog.frontends.tunix.step_buffer import StepBuffer
+from chiplog.frontends.tunix.sft.step_buffer import StepBuffer
 from chiplog.metrics.step_values.buffer import Gathered
 from chiplog.metrics.step_values.reducers import MetricsT
 

@@ -18,7 +18,7 @@ from chiplog.frontends.tunix.backends import is_first
 from chiplog.frontends.tunix.config_base import Config
 from chiplog.frontends.tunix.sft import system_metrics_calculator as operations
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions, Mode
-from chiplog.frontends.tunix.step_buffer import StepBuffer
+from chiplog.frontends.tunix.sft.step_buffer import StepBuffer
 from chiplog.metrics.rl import perplexity, step_times
 from chiplog.metrics.step_values.buffer import Gathered
 from chiplog.metrics.step_values.reducers import MetricsT, Reducer
