@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -41,15 +43,57 @@ WRITTEN = [
 ]
 
 
+VAGUE = {"found", "known", "said", "given"}
+VAGUE_SCRIPT = re.compile(
+    rf"\b(?:const|let|var|function)\s+(?:\[[^\]=]*|\{{[^}}=]*)?\b({'|'.join(VAGUE)})\b|\(({'|'.join(VAGUE)})\)\s*=>"
+)
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """The names that code gives to something: variables, also in loops and tuples, attributes, arguments, functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif name := getattr(node, "name", None):  # of functions, classes, caught exceptions and patterns
+            yield name
+
+
+def vague_names(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".js":
+        return [one or other for one, other in VAGUE_SCRIPT.findall(text)]
+    return [name for name in bound_names(ast.parse(text)) if name.strip("_") in VAGUE]
+
+
 def test_a_result_is_named_after_what_it_is() -> None:
     """Not `found`, which every result is."""
-    vague = re.compile(r"^\s*(?:found|known|said|given)\b *(?::[^=]*)?=[^=]", re.MULTILINE)
-    named = {
-        str(path.relative_to(ROOT)): match.group().strip()
-        for path in (ROOT / "src").rglob("*.py")
-        for match in vague.finditer(path.read_text())
-    }
+    scripts = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".js")]
+    named = {str(path.relative_to(ROOT)): names for path in scripts if (names := vague_names(path))}
     assert named == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "a, found = f()", "for known in b: pass", "with open(a) as said: pass", "if given := f(): pass", "self._known = 1",
+        "def f(found): pass", "def known(): pass", "[found for found in b]",
+    ],
+)  # fmt: skip
+def test_vague_names_are_seen_wherever_they_are_bound(code: str) -> None:
+    """In tuples, loops, `with` and arguments, too."""
+    assert set(bound_names(ast.parse(code))) & {*VAGUE, "_known"}
+
+
+@pytest.mark.parametrize(
+    "code", ["const found = f();", "for (const known of a)", "let [a, said] = b", "f((given) => 1)"]
+)
+def test_vague_names_are_seen_in_scripts(code: str) -> None:
+    """However they are declared."""
+    assert VAGUE_SCRIPT.search(code)
 
 
 @pytest.mark.parametrize("code", EXAMPLES)

@@ -7,7 +7,7 @@ import sys
 from chiplog.core import progress_bars
 from chiplog.core.values.text import Pattern
 
-_said: set[str] = set()
+_reported: set[str] = set()
 _CONTROL = Pattern(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -28,11 +28,11 @@ def once(key: str, text: str) -> None:
 
 def first(key: str) -> bool:
     """True the first time a key is seen, for callers that report through another channel."""
-    if key in _said:
+    if key in _reported:
         return False
-    if len(_said) > 10_000:
-        _said.clear()
-    _said.add(key)
+    if len(_reported) > 10_000:
+        _reported.clear()
+    _reported.add(key)
     return True
 
 
@@ -48,7 +48,7 @@ def first_missing(run: object, sink: str) -> bool:
 
 def forget() -> None:
     """Forget every key, so that each message may be printed again."""
-    _said.clear()
+    _reported.clear()
 
 
 def clean(text: str) -> str:

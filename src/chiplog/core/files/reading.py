@@ -120,8 +120,8 @@ def entries(run: Path, folder: str) -> list[tuple[str, os.stat_result]]:
         if opened < 0:
             folders.check_folder(run, parts_of(folder))
         try:
-            with os.scandir(opened if opened >= 0 else run / folder) as found:
-                listed = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
+            with os.scandir(opened if opened >= 0 else run / folder) as scanned:
+                listed = [(entry.name, entry.stat(follow_symlinks=False)) for entry in scanned]
         finally:
             if opened >= 0:
                 os.close(opened)
@@ -175,7 +175,7 @@ def tree(run: Path, folder: str = "", *, strict: bool = False) -> Iterator[tuple
                 raise
             continue  # missing, private, or gone
         seen += len(listed)
-        waiting += ((f"{path}/{name}" if path else name, found) for name, found in listed)
+        waiting += ((f"{path}/{name}" if path else name, status) for name, status in listed)
 
 
 def _listed(run: Path, folder: str, most: int) -> Iterator[tuple[str, os.stat_result]]:

@@ -126,7 +126,7 @@ def setup_mlflow(
 
         cwd = str(Path.cwd())
         mlflow.set_tracking_uri(mlflow_uri(cwd))
-        mlflow.set_experiment(project_name or default_project(dotenv.known(cwd, os.environ), EXPERIMENT_VARIABLES))
+        mlflow.set_experiment(project_name or default_project(dotenv.load(cwd, os.environ), EXPERIMENT_VARIABLES))
         run = mlflow.start_run(**options)
         if config:
             mlflow.log_params(

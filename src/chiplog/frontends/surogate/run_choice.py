@@ -17,27 +17,27 @@ from chiplog.store.layout import JOURNAL, new_id, slug
 PROJECT = "surogate"
 
 
-def choose(path: Path, resume: bool | str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that identify the run; those of `given` override them.
+def choose(path: Path, resume: bool | str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that identify the run; those of `settings` override them.
 
     There are no statistics across ranks unless they are requested, since Surogate has none.
     """
     chosen = settings_.load({}, os.environ, Path.cwd())
-    project = given.get("project", PROJECT)
+    project = settings.get("project", PROJECT)
     common: dict[str, Any] = {"project": project}
     if chosen.reduce is None:
         common["reduce"] = False
     if isinstance(resume, str):
         return {**common, "resume": resume}
-    if "id" in given or chosen.id or os.environ.get("CHIPLOG_RUN_ID"):
+    if "id" in settings or chosen.id or os.environ.get("CHIPLOG_RUN_ID"):
         return common
     prefix = f"{slug(path.stem)[:32]}-{sha256(str(path).encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    last = _last(assembly.runs_dir(given.get("dir")) / project, prefix) if resume else None
+    last = _last(assembly.runs_dir(settings.get("dir")) / project, prefix) if resume else None
     if last is not None:
         return {**common, "id": last.name, "resume": "must"}
     if resume and detect(os.environ).rank == 0:
         messages.say(f"there is no run of {path} to resume; a new one starts")
-    if given.get("ranks", chosen.ranks) != "main":
+    if settings.get("ranks", chosen.ranks) != "main":
         return common  # the ranks have to agree on an id
     return {**common, "id": f"{prefix}-{new_id()}"}
 

@@ -12,7 +12,7 @@ from chiplog.sinks.shared import dotenv
 def secrets_of(options: Mapping[str, object], cwd: str, environ: Mapping[str, str]) -> list[str]:
     """The secrets in the environment, in the project's `.env`, in `~/.amsc.env` and in a sink's own options; the
     longest first."""
-    secrets = {*secret_values(dotenv.known(cwd, environ)), *_in_options(options)}
+    secrets = {*secret_values(dotenv.load(cwd, environ)), *_in_options(options)}
     return sorted(secrets, key=len, reverse=True)
 
 

@@ -38,7 +38,7 @@ _keys: set[str] = set()  # sent with every request
 
 def variables(identity: Identity, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment, then the project's `.env`, then `~/.amsc.env`, then our timeouts."""
-    return TIMEOUTS | dotenv.known(identity.cwd, environ)
+    return TIMEOUTS | dotenv.load(identity.cwd, environ)
 
 
 def connect(
@@ -55,7 +55,7 @@ def connect(
 
 def sign_in(cwd: str, environ: Mapping[str, str]) -> str:
     """Pass the credentials from files to MLflow in this process; the address of its store."""
-    settings = dotenv.known(cwd, environ)
+    settings = dotenv.load(cwd, environ)
     _authorise(environ, settings)
     return located(settings.get("MLFLOW_TRACKING_URI") or STORE, Path(cwd or "/"))
 

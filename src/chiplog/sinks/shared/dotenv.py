@@ -31,7 +31,7 @@ def over(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
     return {**variables, **environ}
 
 
-def known(cwd: str, environ: Mapping[str, str]) -> dict[str, str]:
+def load(cwd: str, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment, then the project's `.env`, then the user's `~/.amsc.env`."""
     project = [nearest(Path(cwd))] if cwd else []
     return over([Path(environ.get("HOME", "/")) / ".amsc.env", *project], environ)

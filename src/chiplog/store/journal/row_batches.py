@@ -68,11 +68,11 @@ class RowDecoder:
                     if following.add(line):
                         shape = following
                         continue
-                found, record = self._find(line, following)
-                if found is not None:
+                shape_of_line, record = self._find(line, following)
+                if shape_of_line is not None:
                     if shape is not None:
-                        shape.following = found
-                    shape = found
+                        shape.following = shape_of_line
+                    shape = shape_of_line
                     continue
             if record is None:
                 damaged.append(at)

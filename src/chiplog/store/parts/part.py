@@ -230,9 +230,9 @@ class Part:
                 raise ValueError(f"its {kind} are of another compaction, which covers {about.covers:,} bytes")
         return opened
 
-    def _reading_each(self, found: Iterator[AnyRecord]) -> Iterator[AnyRecord]:
+    def _reading_each(self, decoded: Iterator[AnyRecord]) -> Iterator[AnyRecord]:
         try:
-            yield from found
+            yield from decoded
         except Exception as error:  # a record that we never write
             raise BrokenPart(f"{self._segment.stem}: {error}") from error
 

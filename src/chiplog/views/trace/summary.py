@@ -113,7 +113,7 @@ def critical_path(spans: Spans) -> list[Leg]:
     near = int((at - begin) * NEAR)
     legs: list[Leg] = []
     while at > begin:
-        places = {lane: bisect_left(found, at) for lane, found in begins.items()}
+        places = {lane: bisect_left(starts, at) for lane, starts in begins.items()}
         before = [lanes[lane][place - 1] for lane, place in places.items() if place]  # the last one of each timeline
         latest = max(min(leaf.end, at) for leaf in before)
         ready = [leaf for leaf in before if min(leaf.end, at) >= latest - near]

@@ -35,8 +35,8 @@ class Config:
     def _set(self, values: Mapping[str, object], change: bool) -> None:
         kept: dict[str, object] = {}
         try:
-            for raw, given in values.items():
-                key, value = str(raw).strip("-"), convert.plain(given)
+            for name, item in values.items():
+                key, value = str(name).strip("-"), convert.plain(item)
                 if key in self._items and not change and self._items[key] != value:
                     messages.once(
                         f"config {key}",

@@ -132,5 +132,5 @@ def _id_of(point: object) -> str | None:
 
 def _first_step(chosen: Settings) -> int:
     """The step after the one in `resume_from` or `fork_from`."""
-    _, found, step = str(chosen.resume_from or chosen.fork_from or "").partition("_step=")
-    return int(step) + 1 if found and step.isdecimal() else 0
+    _, separator, step = str(chosen.resume_from or chosen.fork_from or "").partition("_step=")
+    return int(step) + 1 if separator and step.isdecimal() else 0

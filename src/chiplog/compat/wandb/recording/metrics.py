@@ -42,7 +42,7 @@ class Definitions:
     def __init__(self) -> None:
         self._exact: dict[str, Metric] = {}
         self._prefixes: dict[str, Metric] = {}
-        self._known: dict[str, Metric | None] = {}  # by the name of a logged value
+        self._by_name: dict[str, Metric | None] = {}  # by the name of a logged value
         self._plans: dict[tuple[str, ...], Plan] = {}
         self.aggregates: dict[str, RunningSummary] = {}
         self.any = False
@@ -57,16 +57,16 @@ class Definitions:
             metric.summary = metric.summary or before.summary
         table[key] = metric
         self.any = True
-        self._known.clear()
+        self._by_name.clear()
         self._plans.clear()
 
     def of(self, name: str) -> Metric | None:
         """The definition of a logged name: its own, or that of the longest prefix."""
-        if name not in self._known:
+        if name not in self._by_name:
             fitting = [prefix for prefix in self._prefixes if name.startswith(prefix)]
             general = self._prefixes[max(fitting, key=len)] if fitting else None
-            self._known[name] = self._exact.get(name) or general
-        return self._known[name]
+            self._by_name[name] = self._exact.get(name) or general
+        return self._by_name[name]
 
     def complete(self, names: tuple[str, ...], last: Mapping[str, Any]) -> dict[str, Any]:
         """The newest values of the x axes that a row with these names needs and does not have; 0 before the first."""

@@ -134,7 +134,7 @@ class MLflowBackend(BuiltInBackend):
     name = "mlflow"
 
     def sink(self) -> dict[str, object]:
-        environ = dotenv.known(str(Path.cwd()), os.environ)
+        environ = dotenv.load(str(Path.cwd()), os.environ)
         experiment = self.project_name or default_project(environ, EXPERIMENT_VARIABLES)
         return {"prefix": "ezpz.", "config_prefix": "config.", "experiment": experiment, **self._sink_options()}
 

@@ -243,13 +243,13 @@ export class Chart {
         note = `${hidden} beyond the frame`;
       }
     }
-    const found = scale(low, high, this.look.logY);
-    if (!found.log) {
-      const room = (found.high - found.low) * 0.04;
-      found.low -= room;
-      found.high += room;
+    const y = scale(low, high, this.look.logY);
+    if (!y.log) {
+      const room = (y.high - y.low) * 0.04;
+      y.low -= room;
+      y.high += room;
     }
-    return { y: found, note };
+    return { y, note };
   }
 
   /**

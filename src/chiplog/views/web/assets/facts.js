@@ -40,11 +40,11 @@ export function overview(about) {
 /** @param {About} about */
 function goodput(about) {
   const out = el("div", null);
-  get("goodput", { run: about.key }).then((found) => fill(out,
-    found.wall > 0 && card(`Goodput: ${(found.share * 100).toFixed(1)}% of ${duration(found.wall)} went into steps that counted`,
-      bars(Object.entries(found.seconds).map(([kind, spent]) => [kind, spent, duration(spent)]))),
-    found.step.length > 0 && card("A recent step: what the hardware needs vs. what it took",
-      bars(found.step.map((/** @type {any} */ part) => [`${part.name} (${part.source})`, part.seconds, duration(part.seconds)]))))).catch(() => {});
+  get("goodput", { run: about.key }).then((answer) => fill(out,
+    answer.wall > 0 && card(`Goodput: ${(answer.share * 100).toFixed(1)}% of ${duration(answer.wall)} went into steps that counted`,
+      bars(Object.entries(answer.seconds).map(([kind, spent]) => [kind, spent, duration(spent)]))),
+    answer.step.length > 0 && card("A recent step: what the hardware needs vs. what it took",
+      bars(answer.step.map((/** @type {any} */ part) => [`${part.name} (${part.source})`, part.seconds, duration(part.seconds)]))))).catch(() => {});
   return out;
 }
 

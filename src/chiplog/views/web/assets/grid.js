@@ -311,8 +311,8 @@ export class Grid {
     this.options.heard?.(rows);
     const run = this.runs.find((one) => one.key === key);
     if (!run) return;
-    const known = new Set(run.names);
-    const fresh = [...new Set(rows.flatMap((row) => Object.keys(row[2])))].filter((name) => !known.has(name));
+    const names = new Set(run.names);
+    const fresh = [...new Set(rows.flatMap((row) => Object.keys(row[2])))].filter((name) => !names.has(name));
     if (fresh.length) {
       run.names.push(...fresh);
       this._layoutSoon();
@@ -361,8 +361,8 @@ function numeric(text) {
 /** @param {string|null} text */
 function parsed(text) {
   try {
-    const found = JSON.parse(text ?? "[]");
-    return Array.isArray(found) ? found.map(String) : [];
+    const value = JSON.parse(text ?? "[]");
+    return Array.isArray(value) ? value.map(String) : [];
   } catch {
     return [];
   }

@@ -103,8 +103,8 @@ async function make(name, key, tab, params) {
   }
   if (name === "charts" || name === "compare") {
     const keys = (params.get("runs") ?? "").split(",").filter(Boolean).slice(0, 40);
-    const found = await Promise.all(keys.map((one) => get("run", name === "charts" ? { run: one, brief: 1 } : { run: one }).catch(() => null)));
-    const runs = found.filter(Boolean);
+    const answers = await Promise.all(keys.map((one) => get("run", name === "charts" ? { run: one, brief: 1 } : { run: one }).catch(() => null)));
+    const runs = answers.filter(Boolean);
     heading(el("span.here", null, `${name === "charts" ? "charts" : "comparison"} of ${runs.length} runs`));
     if (name === "compare") return new Compare(runs);
     const labels = runs.map((run) => run.name);

@@ -51,14 +51,14 @@ function inline(text) {
   const out = [];
   const pattern = /`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]*)\]\(([^)\s]*)\)/g;
   let from = 0;
-  for (const found of text.matchAll(pattern)) {
-    const at = found.index ?? 0;
+  for (const match of text.matchAll(pattern)) {
+    const at = match.index ?? 0;
     out.push(text.slice(from, at));
-    from = at + found[0].length;
-    if (found[1] !== undefined) out.push(el("code", null, found[1]));
-    else if (found[2] !== undefined) out.push(el("b", null, found[2]));
-    else if (/^https?:\/\//i.test(found[4])) out.push(el("a", { href: found[4], rel: "noopener noreferrer", target: "_blank" }, found[3]));
-    else out.push(found[3]);
+    from = at + match[0].length;
+    if (match[1] !== undefined) out.push(el("code", null, match[1]));
+    else if (match[2] !== undefined) out.push(el("b", null, match[2]));
+    else if (/^https?:\/\//i.test(match[4])) out.push(el("a", { href: match[4], rel: "noopener noreferrer", target: "_blank" }, match[3]));
+    else out.push(match[3]);
   }
   out.push(text.slice(from));
   return out;

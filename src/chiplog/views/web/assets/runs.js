@@ -99,8 +99,8 @@ export class Runs {
   }
 
   async _offer() {
-    const found = await get("columns");
-    fill(this.offers, [...found.values.map((/** @type {string} */ one) => `v:${one}`), ...found.config.map((/** @type {string} */ one) => `c:${one}`)]
+    const choices = await get("columns");
+    fill(this.offers, [...choices.values.map((/** @type {string} */ one) => `v:${one}`), ...choices.config.map((/** @type {string} */ one) => `c:${one}`)]
       .map((one) => el("option", { value: one })));
   }
 
@@ -118,12 +118,12 @@ export class Runs {
   _arrange() {
     const test = query(this.query);
     const down = this.sort.startsWith("-"), key = this.sort.replace(/^-/, "");
-    const found = ordered(ordered([...this.rows.values()].filter(test), (row) => row.id), (row) => cell(row, key), down);
-    this.shown = found;
+    const matching = ordered(ordered([...this.rows.values()].filter(test), (row) => row.id), (row) => cell(row, key), down);
+    this.shown = matching;
     if (this.group) {
       /** @type {Map<string, Row[]>} */
       const groups = new Map();
-      for (const row of found) {
+      for (const row of matching) {
         const name = String([cell(row, this.group)].flat().join(", ") || "none");
         const rows = groups.get(name);
         if (rows) rows.push(row);
@@ -132,7 +132,7 @@ export class Runs {
       this.shown = ordered(groups, ([name]) => name).flatMap(([head, rows]) => [{ head, count: rows.length }, ...rows]);
     }
     const total = this.rows.size;
-    this.many.textContent = `${found.length === total ? "" : `${count(found.length)} of `}${count(total)} runs`;
+    this.many.textContent = `${matching.length === total ? "" : `${count(matching.length)} of `}${count(total)} runs`;
     this._headings();
     this._act();
     this._window();
@@ -246,15 +246,15 @@ function cell(row, key) {
  */
 export function query(text) {
   const tests = text.trim().split(/\s+/).filter(Boolean).map((word) => {
-    const found = /^([^:<>=]+)(>=|<=|[:<>=])(.+)$/.exec(word);
-    if (!found) {
+    const condition = /^([^:<>=]+)(>=|<=|[:<>=])(.+)$/.exec(word);
+    if (!condition) {
       const low = word.toLowerCase();
       return (/** @type {Row} */ row) => {
         const texts = [row.name, row.id, row.project, row.state, ...row.tags, ...Object.values(row.cells)];
         return texts.some((one) => String(one).toLowerCase().includes(low));
       };
     }
-    const [, key, sign, wanted] = found;
+    const [, key, sign, wanted] = condition;
     return (/** @type {Row} */ row) => {
       const value = key === "tag" ? row.tags : cell(row, key) ?? row.cells[`c:${key}`] ?? row.cells[`v:${key}`];
       if (sign === "=") return [value].flat().some((one) => String(one) === wanted);

@@ -55,11 +55,11 @@ export function ticks(scale, most) {
   if (scale.log) return logarithmic(scale, most);
   const step = tidy((scale.high - scale.low) / Math.max(1, most), scale.kind === "relative");
   /** @type {[number, string][]} */
-  const found = [];
-  for (let at = Math.ceil(scale.low / step - 1e-9); at * step <= scale.high + step * 1e-9 && found.length < 50; at++) {
-    found.push([at * step, scale.kind === "relative" ? duration(at * step) || "0" : label(at * step, step)]);
+  const marks = [];
+  for (let at = Math.ceil(scale.low / step - 1e-9); at * step <= scale.high + step * 1e-9 && marks.length < 50; at++) {
+    marks.push([at * step, scale.kind === "relative" ? duration(at * step) || "0" : label(at * step, step)]);
   }
-  return found;
+  return marks;
 }
 
 /** @param {number} value @param {string} [kind] */
@@ -84,9 +84,9 @@ function label(value, step) {
 
 /** @param {number} step */
 function digits(step) {
-  const found = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const places = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const round = /^[125]/.test(step.toExponential()) && !/\.5/.test(step.toExponential(1));
-  return Math.min(8, step.toPrecision(1) === String(step) || round ? found : found + 1);
+  return Math.min(8, step.toPrecision(1) === String(step) || round ? places : places + 1);
 }
 
 /** @param {number} least @param {boolean} clock */
@@ -106,14 +106,14 @@ function logarithmic(scale, most) {
   const first = Math.floor(Math.log10(scale.low)), last = Math.ceil(Math.log10(scale.high));
   const apart = Math.max(1, Math.ceil((last - first) / Math.max(1, most)));
   /** @type {[number, string][]} */
-  const found = [];
+  const marks = [];
   for (const each of last - first <= 2 ? [1, 2, 5] : [1]) {
     for (let power = first; power <= last; power += apart) {
       const at = each * 10 ** power;
-      if (at >= scale.low && at <= scale.high) found.push([at, number(at)]);
+      if (at >= scale.low && at <= scale.high) marks.push([at, number(at)]);
     }
   }
-  return found.length >= 2 ? found : ticks({ ...scale, log: false }, most).filter(([at]) => at > 0);
+  return marks.length >= 2 ? marks : ticks({ ...scale, log: false }, most).filter(([at]) => at > 0);
 }
 
 /** @param {Scale} scale @param {number} most @returns {[number, string][]} */
@@ -121,10 +121,10 @@ function times(scale, most) {
   const step = tidy(Math.max(1, (scale.high - scale.low) / Math.max(1, most)), true);
   const off = new Date(scale.low * 1000).getTimezoneOffset() * 60;
   /** @type {[number, string][]} */
-  const found = [];
-  for (let at = Math.ceil((scale.low - off) / step) * step + off; at <= scale.high && found.length < 50; at += step) {
+  const marks = [];
+  for (let at = Math.ceil((scale.low - off) / step) * step + off; at <= scale.high && marks.length < 50; at += step) {
     const words = date(at * 1000);
-    found.push([at, step >= 86400 ? words.slice(5, 10) : step >= 60 ? words.slice(11, 16) : words.slice(11, 19)]);
+    marks.push([at, step >= 86400 ? words.slice(5, 10) : step >= 60 ? words.slice(11, 16) : words.slice(11, 19)]);
   }
-  return found;
+  return marks;
 }
