@@ -50,7 +50,7 @@ def test_a_rank_that_is_not_there_is_named(cli: Cli, traced: str) -> None:
     assert cli("trace", traced, "--rank", "0") == cli("trace", traced)
     for more in ((), ("-o", "t.pftrace"), ("-o", "t.json"), ("-o", "t.svg"), ("--against", "first")):
         code, out, err = cli("trace", traced, "--rank", "5", *more)
-        assert code == 2 and "second has no rank 5; there are: 0" in err and out == ""
+        assert code == 2 and "second has no rank 5; available: 0" in err and out == ""
     assert not list(Path().glob("t.*"))
 
 

@@ -261,7 +261,7 @@ def test_no_driver_costs_a_run_nothing(nvml, tmp_path, capsys):
         while "probe 'gpu' failed" not in said and time.monotonic() < deadline:
             said += capsys.readouterr().err
             time.sleep(0.01)
-    assert said.count("probe 'gpu' failed and will be tried again: NVMLError_DriverNotLoaded") == 1
+    assert said.count("probe 'gpu' failed and will be retried: NVMLError_DriverNotLoaded") == 1
     assert chiplog.read(run.dir).series("loss").values.tolist() == [1.0]
 
 

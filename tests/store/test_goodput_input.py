@@ -79,7 +79,7 @@ def test_show_draws_it(tmp_path, capsys) -> None:
     run = train(tmp_path, range(20))
     assert cli.main(["show", str(run.dir)]) == 0
     out = capsys.readouterr().out
-    assert "went into steps that counted" in out and "█ step" in out and "▒ data" in out
+    assert "went into productive steps" in out and "█ step" in out and "▒ data" in out
 
 
 def test_a_run_without_steps_has_no_such_section(tmp_path, capsys) -> None:
@@ -87,4 +87,4 @@ def test_a_run_without_steps_has_no_such_section(tmp_path, capsys) -> None:
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
         run.event("note", text="hello")
     assert cli.main(["show", str(run.dir)]) == 0
-    assert "steps that counted" not in capsys.readouterr().out
+    assert "productive steps" not in capsys.readouterr().out

@@ -543,7 +543,7 @@ wandb_run_name = "7b-debug"       # optional — wandb auto-generates one
     expected = MetricsConfig(enable_wandb=True, wandb_project="my-project", wandb_run_name="7b-debug")
     (tmp_path / "job.toml").write_text(text)
     assert MetricsConfig.from_toml(text) == MetricsConfig.from_toml(tmp_path / "job.toml") == expected
-    with pytest.raises(BadSetting, match="no 'enable_wandbs'; there are: log_interval, enable_wandb"):
+    with pytest.raises(BadSetting, match="no 'enable_wandbs'; available: log_interval, enable_wandb"):
         MetricsConfig.from_toml("[metrics]\nenable_wandbs = true\n")
 
 

@@ -172,7 +172,7 @@ def test_a_missing_package_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_unknown_format_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match="there are: h5, nc, parquet, csv"):
+    with pytest.raises(BadSetting, match="available: h5, nc, parquet, csv"):
         datasets.write({}, tmp_path, "xlsx")
 
 

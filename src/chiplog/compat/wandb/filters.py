@@ -60,7 +60,7 @@ def _fits(value: Any, wanted: Any) -> bool:
                 if _fits(value, bound):
                     return False
             elif name not in OPERATORS:
-                notes.once(f"filter {name}", f"the filter {name!r} is not known; there are: {', '.join(OPERATORS)}")
+                notes.once(f"filter {name}", f"the filter {name!r} is not known; choose from: {', '.join(OPERATORS)}")
                 return False
             elif not OPERATORS[name](value, bound):
                 return False

@@ -41,7 +41,7 @@ export function overview(about) {
 function goodput(about) {
   const out = el("div", null);
   get("goodput", { run: about.key }).then((found) => fill(out,
-    found.wall > 0 && card(`Goodput: ${(found.share * 100).toFixed(1)}% of ${duration(found.wall)} went into steps that counted`,
+    found.wall > 0 && card(`Goodput: ${(found.share * 100).toFixed(1)}% of ${duration(found.wall)} went into productive steps`,
       bars(Object.entries(found.seconds).map(([kind, spent]) => [kind, spent, duration(spent)]))),
     found.step.length > 0 && card("A recent step: what the hardware needs vs. what it took",
       bars(found.step.map((/** @type {any} */ part) => [`${part.name} (${part.source})`, part.seconds, duration(part.seconds)]))))).catch(() => {});
@@ -87,7 +87,7 @@ function attempts(about) {
 export function alerts(about) {
   if (!about.alerts.length) {
     return el("p.empty", null,
-      "No alerts: no loss or gradient norm was NaN, infinite or far off, and none of your rules matched.");
+      "No alerts: losses and gradient norms stayed finite and in range, and none of your rules fired.");
   }
   const linked = Number(here().params.get("at") ?? -1);
   const cards = about.alerts.map((/** @type {any} */ one, /** @type {number} */ at) => {
