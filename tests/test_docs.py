@@ -94,6 +94,19 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_every_file_that_the_design_names_exists() -> None:
+    """Under `src/chiplog`; in the table of layers, also below the folder of the row."""
+    source = ROOT / "src" / "chiplog"
+    named = 0
+    for line in (ROOT / "docs" / "design.md").read_text().splitlines():
+        row = re.match(r"\| `([\w/]+)/` \|", line)
+        for path in re.findall(r"`(\w[\w/]*(?:\.py|\.js|/)|\w+(?:/\w+)+)`", line):
+            named += 1
+            below = row is not None and next((source / row[1]).rglob(path.rstrip("/")), None) is not None
+            assert below or (source / path).exists() or (ROOT / path).exists(), path
+    assert named > 100
+
+
 def test_decisions_are_short() -> None:
     """Context, choice and price, in about ten lines."""
     for page in (ROOT / "docs" / "decisions").glob("*.md"):
