@@ -82,7 +82,7 @@ def test_a_run_without_spans_says_how_to_get_some(cli: Cli, path: Path) -> None:
 
 
 def test_imports_belong_into_perfettos_format(cli: Cli, traced: str, tmp_path: Path) -> None:
-    """And a file that is no trace is named."""
+    """And a file that is not a trace is reported."""
     (tmp_path / "bad.json").write_text("[]x")
     assert cli("trace", traced, "-o", "t.json", "--add", "bad.json")[0] == 2
     code, _, err = cli("trace", traced, "-o", "t.pftrace", "--add", "bad.json")

@@ -164,7 +164,7 @@ def test_a_lost_gpu_is_said_once_and_the_others_go_on(nvml, clock, capsys):
 
 
 def test_a_driver_that_goes_and_comes_back(nvml, clock):
-    """All GPUs gone: NVML is closed, and opened anew when it is time to look again."""
+    """All GPUs gone: NVML is closed, and opened again when it is time to look."""
     probe = Nvidia()
     probe.sample()
     nvml.fail(0, "*", DRIVER_GONE)

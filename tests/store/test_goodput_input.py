@@ -50,7 +50,7 @@ def test_a_row_may_stand_for_several_steps(tmp_path) -> None:
 
 
 def test_spans_tell_evals_and_checkpoints_apart(tmp_path) -> None:
-    """What `run.span("eval")` took is no idle time."""
+    """What `run.span("eval")` took is not idle time."""
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
         for _ in range(4):
             with run.step():

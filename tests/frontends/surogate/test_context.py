@@ -123,7 +123,7 @@ def test_a_backend_nobody_knows_is_named():
 
 
 def test_41_options_as_text():
-    """What is no plain value is text, nothing is an empty one, models and tokenizers are left out."""
+    """What is not a plain value is text, nothing is an empty one, models and tokenizers are left out."""
     given = {
         "x": [1],
         "none": None,

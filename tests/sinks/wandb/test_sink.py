@@ -453,7 +453,7 @@ def test_disabled_is_disabled(server: Server, world: dict[str, str]) -> None:
 
 
 def test_a_picture_that_is_none_holds_nothing_up(tmp_path: Path) -> None:
-    """What Pillow cannot read, a drawing or a broken file, is shown as a page: as an error it would be tried for ever."""
+    """What Pillow cannot read, a drawing or a broken file, is shown as a page: as an error it would be retried forever."""
     shown = import_module("chiplog.sinks.wandb.rows").image
     for name, media, data in (
         ("a.svg", "image/svg+xml", b"<svg/>"),

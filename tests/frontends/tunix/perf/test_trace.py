@@ -47,7 +47,7 @@ def times_of(group: SpanGroup) -> list[tuple[str, float, float]]:
 
 
 def test_a_span_lies_under_the_root(clock: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """C1: from 2 to 3, and the root lasts for ever."""
+    """C1: from 2 to 3, and the root never ends."""
     tracer = tracer_of()
     clock(2, 3)
     with tracer.span("x"):
