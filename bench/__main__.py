@@ -45,7 +45,7 @@ def main() -> int:
     wanted = [name for name in args.only.split(",") if name] or list(ROWS)
     unknown = [name for name in wanted if name not in ROWS]
     if unknown:
-        parser.error(f"no row {unknown[0]!r}; there are: {', '.join(ROWS)}")
+        parser.error(f"no row {unknown[0]!r}; available: {', '.join(ROWS)}")
     result = Result(
         about={
             "date": time.strftime("%Y-%m-%d"),

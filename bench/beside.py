@@ -1,4 +1,4 @@
-"""chiplog beside the other trackers: all alive at once, each in its own process, logging in turns."""
+"""chiplog next to the other trackers: all alive at once, each in its own process, logging in turns."""
 
 from __future__ import annotations
 

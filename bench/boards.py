@@ -69,7 +69,7 @@ def _told(python: str, code: str, *words: str) -> Any:
 
 @row
 def tensorboard() -> Iterator[Figure]:
-    """10 scalars a step into TensorBoard's files: CPU of the whole process, beside `torch.utils.tensorboard`."""
+    """10 scalars per step into TensorBoard's files: CPU of the whole process, next to `torch.utils.tensorboard`."""
     theirs = python_of(PEERS["tensorboard"])
     taken: dict[str, list[float]] = {"ours": [], "none": [], "torch": []}
     with tempfile.TemporaryDirectory() as folder:
@@ -80,9 +80,9 @@ def tensorboard() -> Iterator[Figure]:
             taken["none"].append(_told(sys.executable, _OURS, str(runs), "none"))
         files = (runs / "bench" / "tensorboard" / "files" / "tensorboard", runs / "torch")
         ours, torch = (_told(theirs, _READ, str(path)) for path in files)
-    yield Figure("torch.utils.tensorboard", median(taken["torch"]), "µs CPU a step")
-    yield Figure("log with the tensorboard sink", median(taken["ours"]), "µs CPU a step")
-    yield Figure("  of it without the sink", median(taken["none"]), "µs CPU a step")
+    yield Figure("torch.utils.tensorboard", median(taken["torch"]), "µs CPU per step")
+    yield Figure("log with the tensorboard sink", median(taken["ours"]), "µs CPU per step")
+    yield Figure("  of it without the sink", median(taken["none"]), "µs CPU per step")
     yield Figure("times cheaper", ratio(taken, "torch", "ours"), "x", 5.0, at_least=True)
     yield Figure("points read back that differ", _differing(ours, torch), "points", 0)
 
@@ -94,7 +94,7 @@ def _differing(ours: dict[str, list[Any]], theirs: dict[str, list[Any]]) -> int:
 
 @row
 def sinks() -> Iterator[Figure]:
-    """`run.log` of 10 scalars on the caller's thread, one call every 2 ms, with many sinks on, beside none at all."""
+    """`run.log` of 10 scalars on the caller's thread, one call every 2 ms, with many sinks on, and with none."""
     taken: dict[str, list[float]] = {"none": [], "many": []}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         options = {"wandb": {"mode": "offline"}, "mlflow": {"uri": f"sqlite:///{folder}/mlflow.db", "system": False}}

@@ -1,4 +1,4 @@
-"""What one call of `log` costs, beside a bare encode and `write(2)` in the same process."""
+"""What one call of `log` costs, compared with a bare encode and `write(2)` in the same process."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def relaxed() -> Iterator[Figure]:
 
 @row
 def sustained() -> Iterator[Figure]:
-    """Values a second in a tight loop, finish included, and peak memory."""
+    """Values per second in a tight loop, finish included, and peak memory."""
     code = (
         "import chiplog, resource, tempfile, time\n"
         "metrics = {f'train/metric_{n}': 0.1234567 * n for n in range(10)}\n"
@@ -126,13 +126,13 @@ def sustained() -> Iterator[Figure]:
     runs = [
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout.split() for _ in range(3)
     ]
-    yield Figure("values a second", median(float(rate) for rate, _ in runs), "/s", 1e6, at_least=True)
+    yield Figure("values per second", median(float(rate) for rate, _ in runs), "/s", 1e6, at_least=True)
     yield Figure("peak memory over base", max(float(memory) for _, memory in runs), "MiB", 64)
 
 
 @row
 def growth() -> Iterator[Figure]:
-    """10 scalars a call in a young run, in one a million steps old, in one of 10,000 names; then 10,000 a call."""
+    """10 scalars per call in a young run, in one a million steps old, in one of 10,000 names; then 10,000 per call."""
     rows = [{f"train/metric_{number + at}": 0.123 for number in range(10)} for at in range(0, 10_000, 10)]
     wide = dict(pair for one in rows for pair in one.items())
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""The page beside other dashboards: the same run, from the start of the server to the first chart."""
+"""The page compared with other dashboards: the same run, from the start of the server to the first chart."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The ezpz front end and the end of a run: a call, the sheet, datasets, plots and the report.
 
 ezpz itself cannot be installed from a package index (the `ezpz` there is another project), so its figures are not
-measured beside ours: the bars are those that were derived from a run of it on a machine like this one.
+measured alongside ours: the bars are those that were derived from a run of it on a machine like this one.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def report() -> Iterator[Figure]:
 
 @row
 def across() -> Iterator[Figure]:
-    """ezpz front end: `History.update` of 20 metrics on 4 ranks, beside the four collectives that ezpz makes of it."""
+    """ezpz front end: `History.update` of 20 metrics on 4 ranks, next to the four collectives that ezpz makes of it."""
     code = (
         "import os, sys, time, torch, torch.distributed as dist\n"
         "torch.set_num_threads(1)\n"

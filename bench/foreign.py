@@ -1,4 +1,4 @@
-"""What opening other trackers' files costs, beside their own readers. CPU time, because the machine may be busy."""
+"""What opening other trackers' files costs, next to their own readers. CPU time, because the machine may be busy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ print(count, time.process_time() - began)
 
 @row
 def foreign() -> Iterator[Figure]:
-    """Other trackers' files: decoded into the cache and read back, beside their own readers (CPU time)."""
+    """Other trackers' files: decoded into the cache and read back, compared with their own readers (CPU time)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         yield from _tensorboard(folder / "tensorboard")

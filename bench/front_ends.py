@@ -1,4 +1,4 @@
-"""What the front ends cost beside the least that could be done, and beside what the originals were measured at."""
+"""What the front ends cost compared with the least that could be done, and with what the originals were measured at."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chiplog.frontends.tunix.perf.experimental import tracer as v2
 from chiplog.frontends.tunix.perf.experimental.export import PerfMetricsExport
 from chiplog.frontends.tunix.sft.metrics_logger import MetricsLogger, MetricsLoggerOptions
 
-# The original's spans beside a bare context manager, as they were measured: 4.3 and 5.2 µs beside 1.3.
+# The original's spans compared with a bare context manager, as they were measured: 4.3 and 5.2 µs, compared with 1.3.
 ORIGINAL = {"v1": 3.3, "v2": 4.0}
 
 
@@ -36,7 +36,7 @@ def _span(open_: Callable[[str], Any]) -> Callable[[], None]:
 
 @row
 def tunix_spans() -> Iterator[Figure]:
-    """A host span through the Tunix front end, beside a bare context manager of the standard library."""
+    """A host span through the Tunix front end, compared with a bare context manager of the standard library."""
     old, new = trace.PerfTracer(), v2.PerfTracer()
     calls = {
         "floor": _span(_least),
@@ -53,7 +53,9 @@ def tunix_spans() -> Iterator[Figure]:
     for name, theirs in ORIGINAL.items():
         yield Figure(f"{name}: a span", median(taken[name]), "µs")
         times = ratio(taken, name, "floor")
-        yield Figure(f"{name}: beside a bare context manager", times, "×", bar=theirs, note=f"the original: {theirs} ×")
+        yield Figure(
+            f"{name}: compared with a bare context manager", times, "×", bar=theirs, note=f"the original: {theirs} ×"
+        )
     yield Figure("a tracer of nothing", median(taken["none"]), "µs", bar=1.5)
 
 
@@ -79,7 +81,7 @@ def tunix_trace() -> Iterator[Figure]:
         size = next(Path(folder).iterdir()).stat().st_size
     yield Figure("export and write 100 × 1,000 spans", sum(spent), "s CPU", bar=2.0, note="the original: 90 s")
     yield Figure("of which on the caller's thread", caller, "s CPU")
-    yield Figure("the last ten steps beside the first", sum(spent[-10:]) / sum(spent[:10]), "×", bar=1.5)
+    yield Figure("the last ten steps compared with the first", sum(spent[-10:]) / sum(spent[:10]), "×", bar=1.5)
     yield Figure("size", size / 1e6, "MB", bar=5.0)
 
 

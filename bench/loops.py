@@ -28,7 +28,7 @@ def _thread_cpu(ours: tuple[str, ...]) -> float:
 
 
 class Cost(NamedTuple):
-    """What blocks of steps took, those that log beside those that do not."""
+    """What blocks of steps took, those that log compared with those that do not."""
 
     steps: int  # to a block
     plain: list[float]
@@ -49,7 +49,7 @@ class Cost(NamedTuple):
 
 
 def measure(run: chiplog.Run, ours: tuple[str, ...] = ("chiplog",), blocks: int = 8, steps: int = 200) -> Cost:
-    """A small model on the CPU at about 100 steps/s; every other block logs 20 scalars a step."""
+    """A small model on the CPU at about 100 steps/s; every other block logs 20 scalars per step."""
     import torch
 
     torch.manual_seed(0)
@@ -91,13 +91,13 @@ def measure(run: chiplog.Run, ours: tuple[str, ...] = ("chiplog",), blocks: int 
 
 @row
 def training() -> Iterator[Figure]:
-    """A torch CPU loop at about 100 steps/s that logs 20 scalars a step, console and csv on."""
+    """A torch CPU loop at about 100 steps/s that logs 20 scalars per step, console and csv on."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         run = chiplog.init("bench", sinks="console,csv", dir=folder, compact=False)
         cost = measure(run)
         run.finish()
     rate = cost.steps / median(cost.plain)
-    yield Figure("steps a second, nothing logged", rate, "/s", note=f"{os.cpu_count()} cores")
+    yield Figure("steps per second, nothing logged", rate, "/s", note=f"{os.cpu_count()} cores")
     yield from cost.figures()
     ratios = sorted(with_log / without for with_log, without in zip(cost.logged, cost.plain, strict=True))
     yield Figure("wall ratio, lowest of 8 blocks", ratios[0], "x", 1.0, note="with the highest: must include 1.0")

@@ -204,7 +204,7 @@ def page_scroll() -> Iterator[Figure]:
             times = page.evaluate(_SCROLLED)[10:]
             heap = page.evaluate("performance.memory.usedJSHeapSize") / 2**20
         assert run.exists()
-    yield Figure("frames a second while scrolling", 1000 / median(times), "/s", 30, at_least=True)
+    yield Figure("frames per second while scrolling", 1000 / median(times), "/s", 30, at_least=True)
     yield Figure("the slowest of a hundred frames", p99(times), "ms")
     yield Figure("JavaScript heap", heap, "MiB", 300)
 

@@ -1,4 +1,4 @@
-"""The trackers chiplog is measured beside, each in an environment of its own.
+"""The trackers chiplog is measured against, each in its own environment.
 
 A peer is the way its documentation says to log a row of scalars offline. It runs in two places: in the benchmark, which
 makes the environments, and in a worker inside each of them, so it imports nothing at its top that they lack.

@@ -1,4 +1,4 @@
-"""What one `print` costs when it is captured, beside one that is not."""
+"""What one `print` costs when it is captured, compared with one that is not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _captured(stream: TextIO, folder: str, id: str) -> chiplog.Run:
 
 @row
 def prints() -> Iterator[Figure]:
-    """`print` of a line with capture on, beside the same without; as fast as it goes, so that most is counted only."""
+    """`print` of a line with capture on, next to the same without; as fast as it goes, so that most is counted only."""
     with tempfile.TemporaryDirectory() as folder:
         streams = {
             (name, buffering): (Path(folder) / f"{name}{buffering}").open("w", buffering=buffering)

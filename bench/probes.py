@@ -1,4 +1,4 @@
-"""What it costs to watch: GPUs sampled beside the training, and routers judged at every step."""
+"""What it costs to watch: GPUs sampled during training, and routers judged at every step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def gpus() -> Iterator[Figure]:
             time.sleep(0.02)  # a thread that wakes up finds cold caches, as it will
         run.finish()
     yield Figure("of one core", median(shares), "%", 1.0)
-    yield Figure("records a second", GPUS * HERTZ, "/s")
+    yield Figure("records per second", GPUS * HERTZ, "/s")
 
 
 @row

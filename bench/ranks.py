@@ -1,4 +1,4 @@
-"""What statistics across ranks cost, over gloo on loopback, beside the collectives that they stand for."""
+"""What statistics across ranks cost, over gloo on loopback, compared with the collectives that they stand for."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ranks() -> Iterator[Figure]:
         mine, everyone = median(taken["sync"]) - plain, median(taken["sync,all"]) - plain
         vectors, singles = median(taken["four"]), median(taken["singles"])
         yield Figure(f"{world} ranks: four vector all-reduces", vectors, "µs")
-        yield Figure(f"{world} ranks: four all-reduces a metric", singles, "µs")
+        yield Figure(f"{world} ranks: four all-reduces per metric", singles, "µs")
         yield Figure(f"{world} ranks: log without statistics", plain, "µs")
         yield Figure(f"{world} ranks: what they add to the row of rank 0", mine, "µs", p99=p99(taken["sync"]))
         yield Figure("  times cheaper than the vectors", vectors / mine, "x", 3.0, at_least=True)
@@ -80,7 +80,7 @@ def ranks_async() -> Iterator[Figure]:
 
 @row
 def ranks_model() -> Iterator[Figure]:
-    """One gather to rank 0, by ranks and metrics, beside t = a + b · ranks · bytes fitted at 2 and 8 ranks."""
+    """One gather to rank 0, by ranks and metrics, compared with t = a + b · ranks · bytes fitted at 2 and 8 ranks."""
     times = {(world, count): at for world in (2, 4, 8, 16) for count, at in _gathers(world).items()}
     sizes = {20: 512, 1000: 8192}
     each = (times[8, "20"] - times[2, "20"]) / 6  # µs a rank

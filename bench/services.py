@@ -1,4 +1,4 @@
-"""What services cost: a real training loop beside W&B, in the relay and on a thread; and the way to MLflow."""
+"""What services cost: a real training loop with W&B, in the relay and on a thread; and the way to MLflow."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ STEPS, METRICS, LOOP = int(os.environ.get("BENCH_MLFLOW_STEPS", "10000")), 10, 1
 
 @row
 def wandb() -> Iterator[Figure]:
-    """A torch CPU loop at about 100 steps/s that logs 20 scalars a step, wandb (offline) on."""
+    """A torch CPU loop at about 100 steps/s that logs 20 scalars per step, wandb (offline) on."""
     relay = _cost("auto")
     yield Figure(
-        "steps a second, nothing logged", relay.steps / median(relay.plain), "/s", note=f"{os.cpu_count()} cores"
+        "steps per second, nothing logged", relay.steps / median(relay.plain), "/s", note=f"{os.cpu_count()} cores"
     )
     yield from relay.figures("our cost in the training process, wandb in the relay")
     thread = _cost("thread")

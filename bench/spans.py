@@ -1,4 +1,4 @@
-"""What a span costs, beside the least a span can do and beside other tracers; and what a trace costs to write."""
+"""What a span costs, compared with the least a span can do and with other tracers; and what a trace costs to write."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def span() -> Iterator[Figure]:
 
 @row
 def device_span() -> Iterator[Figure]:
-    """A span on a device with an array that is ready, on the caller's time, beside a thread for each span."""
+    """A span on a device with an array that is ready, on the caller's time, compared with a thread for each span."""
     import jax.numpy as jnp
 
     array = jnp.ones(8).block_until_ready()
@@ -291,7 +291,7 @@ def many_spans() -> Iterator[Figure]:
 
 @row
 def traced_loop() -> Iterator[Figure]:
-    """A small torch loop with 8 spans a step: time in our calls and CPU of our threads."""
+    """A small torch loop with 8 spans per step: time in our calls and CPU of our threads."""
     import torch
 
     torch.manual_seed(0)
@@ -305,8 +305,8 @@ def traced_loop() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         run = chiplog.init("bench", sinks="none", dir=folder, compact=False)
         for _ in range(blocks):
-            # A span costs by the step and the keeper by the second, so on a busy machine the one is measured beside the
-            # CPU of the loop and the other beside the clock; on an idle one these are the same.
+            # A span costs per step and the background per second, so on a busy machine one is measured against the
+            # CPU of the loop and the other against the clock; on an idle one these are the same.
             began, clock, before, spent = time.thread_time(), time.perf_counter(), _thread_cpu(("chiplog",)), 0.0
             for _ in range(steps):
                 optimizer.zero_grad()

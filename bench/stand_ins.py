@@ -1,4 +1,4 @@
-"""What the stand-ins for other trackers cost, beside `run.log` and beside the original."""
+"""What the stand-ins for other trackers cost, compared with `run.log` and the original."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.workers import metrics_of
 
 @row
 def stand_in_wandb() -> Iterator[Figure]:
-    """`wandb.log` of 10 scalars through the stand-in, beside `run.log` and the original, offline, in one process."""
+    """`wandb.log` of 10 scalars through the stand-in, next to `run.log` and the original, offline, in one process."""
     import wandb as original
 
     metrics = metrics_of(10)

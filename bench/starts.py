@@ -26,7 +26,7 @@ def _cpu(python: str, code: str) -> float:
 
 @row
 def import_() -> Iterator[Figure]:
-    """`import chiplog` in a fresh interpreter, beside its one dependency and the other trackers."""
+    """`import chiplog` in a fresh interpreter, compared with its one dependency and the other trackers."""
     compileall.compile_dir(Path(chiplog.__file__).parent, quiet=1)  # as an installed package is
     pythons = {peer.module: python_of(peer) for peer in PEERS.values()} | {"msgspec": sys.executable}
     taken: dict[str, list[float]] = {module: [] for module in pythons}

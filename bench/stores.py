@@ -47,7 +47,7 @@ def store() -> Iterator[Figure]:
         journal = sum(path.stat().st_size for path in (run / "journal").iterdir())
         taken = verb("compact", "--quiet", str(run))
         yield Figure("compacting it, another process, one core", taken.processor, "s CPU")
-        yield Figure("  journal a second", journal / taken.processor / 1e6, "MB/s", 60, at_least=True)
+        yield Figure("  journal per second", journal / taken.processor / 1e6, "MB/s", 60, at_least=True)
         yield Figure("  its memory at most", taken.memory, "MiB", 244)  # 256 MB
         size = sum(path.stat().st_size for path in (run / "parts").iterdir())
         yield Figure("parts", size / STEPS / METRICS, "B/point", 3.2)
@@ -74,7 +74,7 @@ def store() -> Iterator[Figure]:
 
 @row
 def killed() -> Iterator[Figure]:
-    """`chiplog show` of 500,000 steps × 20 metrics without a part, beside reading, checking and decoding its lines."""
+    """`chiplog show` of 500,000 steps × 20 metrics without a part, next to reading, checking and decoding its lines."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
         run = log_run(folder, STEPS // 2)
         _age(run)
@@ -116,7 +116,7 @@ def _age(run: Path) -> None:
 
 @row
 def csv() -> Iterator[Figure]:
-    """The csv sink over 10,000 steps: cost a step, first and last 1,000."""
+    """The csv sink over 10,000 steps: cost per step, first and last 1,000."""
     from chiplog.sinks.csv.sink import open_sink
 
     with tempfile.TemporaryDirectory() as folder:

@@ -83,7 +83,7 @@ class Worker:
 def workers(names: list[str], folder: Path) -> Iterator[dict[str, Worker]]:
     """One worker for each of these peers, all alive side by side."""
     for name in names:
-        python_of(ALL[name])  # no installing beside one that is already at work
+        python_of(ALL[name])  # no installing while another install is at work
     with ExitStack() as stack:
         made = {}
         for name in names:

@@ -1,4 +1,4 @@
-"""The benchmark's own machinery: what it prints and draws. What it measures is no test."""
+"""The benchmark's own machinery: what it prints and draws. What it measures is not a test."""
 
 from __future__ import annotations
 

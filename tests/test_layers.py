@@ -12,7 +12,7 @@ from chiplog.sinks import registry
 
 SOURCE = Path(chiplog.__file__).parent
 
-# Each layer may import those behind it. Siblings do not import each other, but for views.
+# Each layer may import those behind it. Siblings do not import each other, but see `TOGETHER`.
 LAYERS = [
     {"cli", "commands", "__main__", "frontends", "compat", "demo"},
     {"__init__"},

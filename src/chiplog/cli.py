@@ -23,29 +23,29 @@ AS_THEY_ARE = (
     "compact",
     "sync",
     "demo",
-)  # verbs that take no files of other trackers, or read them themselves
+)  # verbs that take no files from other trackers, or read them on their own
 EXAMPLES = """\
 examples:
   chiplog demo                              train a small model and show what was recorded
   chiplog ls                                list the runs in ./runs, newest last
-  chiplog ls --where 'lr>0.001' --sort loss the runs with a high learning rate, the best first
+  chiplog ls --where 'lr>0.001' --sort loss list runs with a high learning rate, the best first
   chiplog show                              show the newest run
   chiplog tail 261115                       follow the run whose id starts with 261115
   chiplog plot latest 'train/*loss' --log   draw curves in the terminal
   chiplog trace latest -o t.pftrace         write a trace for ui.perfetto.dev
-  chiplog run --as wandb -- python train.py keep what a script logs to W&B
+  chiplog run --as wandb -- python train.py record what a script logs to W&B
   chiplog ui                                show the runs in the browser, live
   chiplog watch                             show them in the terminal, over ssh
   chiplog cat latest --kind eval | jq .     print records as JSON Lines
-  chiplog export latest --to csv -o x.csv   write a spreadsheet
-  chiplog import wandb mlruns               make runs of what other trackers have recorded
-  chiplog sync latest --to mlflow           deliver what a service does not have yet
+  chiplog export latest --to csv -o x.csv   write a table for a spreadsheet
+  chiplog import wandb mlruns               import runs recorded by other trackers
+  chiplog sync latest --to mlflow           send a service the records it is missing
   chiplog report latest                     write datasets, plots and a report
-  chiplog compare RUN OTHER                 what differs, and whether it is more than noise
-  chiplog doctor latest                     what is wrong, and what to do
+  chiplog compare RUN OTHER                 show what differs, and whether it is more than noise
+  chiplog doctor latest                     show what is wrong, and what to do
 
-RUN is a path, also of another tracker's files; an id, the start of one, a name, or `latest`; a project, for its newest
-run; or one of these in a project: tiny-lm/latest. Where several runs are meant, a pattern too: 'tiny-lm/*'.
+RUN is a path (including another tracker's files), an id or its start, a name, `latest`, a project (for its newest run),
+or any of these within a project: tiny-lm/latest. Verbs that take several runs also accept patterns: 'tiny-lm/*'.
 """
 
 
@@ -121,7 +121,7 @@ def _parse(words: Sequence[str]) -> Namespace | None:
     verbs = _verbs()
     verb = _first_word(words)
     if verb is not None and verb not in verbs:
-        raise BadSetting(f"no verb {verb!r}; {did_you_mean(verb, verbs)}there are: {', '.join(verbs)}")
+        raise BadSetting(f"no verb {verb!r}; {did_you_mean(verb, verbs)}available: {', '.join(verbs)}")
     line = parser(words)
     if verb is None and not {"-h", "--help", "--version"} & set(words):
         line.print_help()

@@ -45,5 +45,5 @@ def test_a_kind_that_is_none(cli: Cli) -> None:
 def test_a_rank_that_does_not_exist_is_an_error(cli: Cli) -> None:
     """`--rank` keeps to one rank, and lists them."""
     code, out, err = cli("cat", "--rank", "7")
-    assert (code, out) == (2, "") and "has no rank 7; there are: 0" in err
+    assert (code, out) == (2, "") and "has no rank 7; available: 0" in err
     assert cli("cat", "--rank", "0")[1] == cli("cat")[1]

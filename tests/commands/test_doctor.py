@@ -100,7 +100,7 @@ def test_a_part_of_something_else(cli: Cli, sound: Path) -> None:
 
 
 def test_a_part_that_is_broken(cli: Cli, sound: Path) -> None:
-    """A part that is no Parquet is a problem, with what to do."""
+    """A part that is not Parquet is a problem, with what to do."""
     cli("compact")
     (sound / "parts" / f"{SEGMENT}.points.parquet").write_bytes(b"nothing")
     code, out, _ = cli("doctor", "latest")

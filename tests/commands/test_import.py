@@ -50,7 +50,7 @@ def test_a_dry_run_reads_everything_and_writes_nothing(logs: Path, capsys: pytes
     """The table is that of the import to come."""
     before = snapshot(logs)
     assert main(["import", str(logs), "--dir", "runs", "--dry-run"]) == 0
-    assert "2 runs, 2 of them new; 10 points would be written" in capsys.readouterr().out
+    assert "2 runs (2 new), 10 points would be written" in capsys.readouterr().out
     assert not Path("runs").exists() and snapshot(logs) == before
 
 

@@ -121,7 +121,7 @@ def test_questions_about_a_sweep(cli: Cli) -> None:
     [
         (("--where", "lrr>1"), "did you mean 'lr'"),
         (("--sort", "train/los"), "did you mean 'train/loss'"),
-        (("--where", "lr>"), "did not understand 'lr>'"),
+        (("--where", "lr>"), "cannot parse 'lr>'"),
         (("tiny-ml",), "no project 'tiny-ml' under runs; did you mean 'tiny-lm'"),
         (("--dir", "nowhere"), "no directory 'nowhere'"),
     ],
@@ -136,7 +136,7 @@ def test_a_question_with_a_mistake(cli: Cli, words: tuple[str, ...], message: st
 def test_a_value_that_no_run_has_is_corrected(cli: Cli) -> None:
     """A state or a tag with a typo: nothing matches, and the line has the one that was meant."""
     out = cli("ls", "--where", "state=finishd")[1]
-    assert out.startswith("none of 1 runs matches; state=finishd: did you mean 'finished'?")
+    assert out.startswith("none of 1 runs match; state=finishd: did you mean 'finished'?")
     assert "did you mean" not in cli("ls", "--where", "state=killed")[1]
 
 
@@ -150,7 +150,7 @@ def test_a_minus_sorts_the_other_way(cli: Cli) -> None:
         assert code == 0 and [line.split()[-1] for line in out.splitlines()[1:]] == wanted
     assert all(line.endswith("a, b") for line in cli("ls", "--columns", "tags")[1].splitlines()[1:])
     error = cli("ls", "--sort", "nosuch")[2]
-    choices = error.partition("there are: ")[2].strip().split(", ")
+    choices = error.partition("available: ")[2].strip().split(", ")
     assert choices and len(choices) == len(set(choices))
 
 

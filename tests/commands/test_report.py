@@ -57,7 +57,7 @@ def test_runs_are_compared(cli: Cli, path: Path, tmp_path: Path) -> None:
             run.log({"train/loss": 9.0 / (step + 1)}, step=step)
     out = cli("compare", "first", "second")[1]
     assert "At equal step" in out and "train/loss" in out and "0.001" in out
-    for name, sign in (("c.md", "# a try beside second"), ("c.html", "<svg")):
+    for name, sign in (("c.md", "# a try vs. second"), ("c.html", "<svg")):
         assert cli("compare", "first", "second", "--metric", "train/*", "-o", tmp_path / name)[0] == 0
         assert sign in (tmp_path / name).read_text()
     assert cli("compare", "first", "second", "-o", "c.pdf")[0] == 2

@@ -50,7 +50,7 @@ def test_a_rank_that_is_not_there_is_named(cli: Cli, traced: str) -> None:
     assert cli("trace", traced, "--rank", "0") == cli("trace", traced)
     for more in ((), ("-o", "t.pftrace"), ("-o", "t.json"), ("-o", "t.svg"), ("--against", "first")):
         code, out, err = cli("trace", traced, "--rank", "5", *more)
-        assert code == 2 and "second has no rank 5; there are: 0" in err and out == ""
+        assert code == 2 and "second has no rank 5; available: 0" in err and out == ""
     assert not list(Path().glob("t.*"))
 
 
@@ -82,7 +82,7 @@ def test_a_run_without_spans_says_how_to_get_some(cli: Cli, path: Path) -> None:
 
 
 def test_imports_belong_into_perfettos_format(cli: Cli, traced: str, tmp_path: Path) -> None:
-    """And a file that is no trace is named."""
+    """And a file that is not a trace is reported."""
     (tmp_path / "bad.json").write_text("[]x")
     assert cli("trace", traced, "-o", "t.json", "--add", "bad.json")[0] == 2
     code, _, err = cli("trace", traced, "-o", "t.pftrace", "--add", "bad.json")

@@ -33,7 +33,7 @@ def test_colour_is_for_terminals(environ: dict[str, str], expected: bool) -> Non
 
 
 def test_any_object_may_stand_for_a_stream() -> None:
-    """One that is closed, or no stream at all, is no terminal."""
+    """One that is closed, or no stream at all, is not a terminal."""
     closed = io.StringIO()
     closed.close()
     assert not display.is_terminal(closed, {}) and not display.is_terminal(object(), {})  # type: ignore[arg-type]

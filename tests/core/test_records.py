@@ -45,7 +45,7 @@ def test_a_new_field_of_a_known_kind_is_no_trouble() -> None:
 
 @pytest.mark.parametrize("line", [b"[]", b"3", b"{}", b'{"log":5,"seq":1,"time":1}', b'{"log":"x"}', b"{"])
 def test_what_is_no_record_is_refused(line: bytes) -> None:
-    """Bytes without a kind, a seq and a time are no record."""
+    """Bytes without a kind, a seq and a time are not a record."""
     with pytest.raises((ValueError, Exception)):
         records.decode(line)
 

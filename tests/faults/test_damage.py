@@ -292,7 +292,7 @@ ODD: dict[str, dict[str, Any]] = {
     "an unknown kind": {"log": "hologram", "seq": 1, "time": 1, "of": [1, {"x": None}]},
     "a kind of a newer shape": {"log": "step", "seq": 1, "time": 1, "step": {"epoch": 1}, "metrics": [1]},
     "text among the numbers": {"log": "step", "seq": 1, "time": 1, "step": 1, "metrics": {"a": "abc", "b": 1}},
-    "a step that is no number": {"log": "step", "seq": 1, "time": 1, "step": "nan", "metrics": {"a": 1}},
+    "a step that is not a number": {"log": "step", "seq": 1, "time": 1, "step": "nan", "metrics": {"a": 1}},
     "a huge step": {"log": "step", "seq": 1, "time": 1, "step": 2**80, "metrics": {"a": 1}},
     "a huge seq": {"log": "step", "seq": 2**80, "time": 1, "step": 1, "metrics": {"a": 1}},
     "a huge time": {"log": "step", "seq": 1, "time": 2**80, "step": 1, "metrics": {"a": 1}},
@@ -303,7 +303,7 @@ ODD: dict[str, dict[str, Any]] = {
         "parent": [], "start": [], "duration": [], "step": [],
     },
     "an event full of nothing": {"log": "event", "seq": 1, "time": 1, "name": "", "data": {"": None, "id": {"x": []}}},
-    "a config that is no mapping": {"log": "event", "seq": 1, "time": 1, "name": "config", "data": {"lr": [None]}},
+    "a config that is not a mapping": {"log": "event", "seq": 1, "time": 1, "name": "config", "data": {"lr": [None]}},
     "an attempt of another age": {"log": "attempt", "seq": 0, "time": 0, "attempt": "one"},
     "a number as metrics name": {"log": "eval", "seq": 1, "time": 1, "step": 1, "metrics": {"": 1, "eval/": 2, "/": 3}},
 }  # fmt: skip
@@ -492,7 +492,7 @@ def test_an_empty_compressed_journal_is_damage(compacted: Path, tmp_path: Path) 
 
 
 def test_a_damaged_cursor_costs_no_record_and_doubles_none(tmp_path: Path) -> None:
-    """A flipped bit in a sink's position: the sink begins anew, and its file has every record once."""
+    """A flipped bit in a sink's position: the sink starts from scratch, and its file has every record once."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -512,7 +512,7 @@ def test_a_damaged_cursor_costs_no_record_and_doubles_none(tmp_path: Path) -> No
 
 
 def test_a_run_directory_of_rubbish_is_readable(tmp_path: Path) -> None:
-    """Strange names, empty files, folders where files belong, and a broken run.json are no reason to raise."""
+    """Strange names, empty files, folders where files belong, and a broken run.json do not raise."""
     run = tmp_path / "faults" / "run"
     journal = run / "journal"
     journal.mkdir(parents=True)

@@ -153,7 +153,7 @@ def stop(steady: Trainer, folder: Path) -> None:
 
 
 def test_a_run_directory_deleted_while_training_comes_back(tmp_path: Path) -> None:
-    """rm -rf of the run directory: training goes on, the journal is written anew, and no record is missing from it."""
+    """rm -rf of the run directory: training continues, the journal is written again, and it lacks no record."""
     with trainer(tmp_path, STEADY) as steady:
         steady.until_acked(100)
         shutil.rmtree(steady.run)

@@ -1,4 +1,4 @@
-"""Runs in the bytes that releases have written say for ever what they said then."""
+"""Runs in the bytes that releases wrote are always read as they were then."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def check_four_ranks(folder: Path, moment: float) -> None:
 
 
 def test_busy_threads_do_not_weaken_the_promise(tmp_path: Path) -> None:
-    """Waiting for the interpreter is no slow disk: with busy threads beside it, log() writes before it returns."""
+    """Waiting for the interpreter is not a slow disk: with busy threads, log() still writes before it returns."""
     worst_moment = """
     run = init()
     until = time.monotonic() + 2

@@ -189,7 +189,7 @@ def test_a_million_names_in_rules_take_bounded_memory(capfd: pytest.CaptureFixtu
     for n in range(300):
         rule({f"task{n}/{m}/loss": 1.0 for m in range(1000)}, n)
     assert len(rule.state()) == 10_000
-    assert capfd.readouterr().err.count("there are too many") == 1
+    assert capfd.readouterr().err.count("the run has too many") == 1
 
 
 def test_a_row_without_memory_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,7 @@ def test_a_power_cut_takes_six_seconds_at_most(tmp_path: Path, kind: str, segmen
                 wait_until(began + moment)
                 worst = max(worst, check(made, powered))
     print(f"at most {worst:.2f} s lost in {cuts} cuts")
-    assert worst > 0, "nothing was ever lost: the cuts are no cuts"
+    assert worst > 0, "nothing was ever lost: the cuts did not cut"
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])

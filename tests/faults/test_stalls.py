@@ -28,7 +28,7 @@ STALL = count(5, 60)  # s
 AT_ONCE = 1.0  # s: far above what a call takes on a busy machine, far below a stall
 BOUND = (64 + 32) << 20  # bytes
 
-# `log` says how long the longest call took; files in the trainer's own directory, which is no part of the disk, are
+# `log` says how long the longest call took; files in the trainer's own directory, which is not on the disk, are
 # the signs between it and the test.
 SIGNS = """
 n = 0

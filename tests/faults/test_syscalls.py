@@ -76,7 +76,7 @@ def run_case(folder: Path, case: Case) -> str:
     paths = segments(folder, SEGMENTS)
     words = case.durability, case.call, str(case.nth if case.lasting else -1)
     if case.lasting:
-        # No call is interrupted for ever, and the interpreter makes it again until it is not: fifty times, then.
+        # No call is interrupted forever, and the interpreter makes it again until it is not: fifty times, then.
         fault = f"error={case.error}:when={'1..50' if case.error == 'EINTR' else '1+'}"
         with trainer(folder, TRAIN, *words, env=NO_GIT) as victim:
             victim.until_acked(case.nth)

@@ -62,7 +62,7 @@ def work(thread):
         run.log({{f"t{{thread}}": n, "x": n / 7, **{{name: n / 3 for name in "abcdefgh"}}}}, step=n)
 workers = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
 with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the peak begins anew
+    file.write("5")  # reset the peak
 base = memory("VmRSS")
 for one in workers: one.start()
 for one in workers: one.join()

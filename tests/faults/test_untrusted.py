@@ -216,7 +216,7 @@ def test_a_received_run_names_no_service(
     printed, error = command(["sync", str(received), "--quiet"])
     assert not error and "was not made by you at this path" in printed and "--to otel" in printed
     printed, error = command(["--dir", str(received.parents[1]), "sync", "--quiet"])
-    assert not error and "no run of yours" in printed
+    assert not error and "none of your runs" in printed
     monkeypatch.setattr("chiplog.commands.sync.verb.PATIENCE", 0.5)
     command(["sync", str(received), "--to", "otel", "--quiet"])
     assert asked == []

@@ -51,7 +51,7 @@ def test_every_mistake_is_answered(read: Environment) -> None:
         "ls --where lrr>1": "did you mean 'lr'",
         "ls --dir nowhere": "no directory 'nowhere'",
         "plot latest los": "did you mean",
-        "cat latest --rank 7": "has no rank 7; there are: 0",
+        "cat latest --rank 7": "has no rank 7; available: 0",
         "cat latest --kind evla": "the kinds are",
         "ui --port 99999": "'99999' is not a port: use 1 to 65535",
         "ui --no-browser": "pip install 'chiplog[ui]'",

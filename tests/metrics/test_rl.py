@@ -52,7 +52,7 @@ def test_statistics_count_only_what_the_mask_selects(group: str) -> None:
 
 
 def test_lengths_are_of_masks_or_of_numbers() -> None:
-    """Tokens that are no padding."""
+    """Tokens that are not padding."""
     expected = {"completions/mean_length": 2.0, "completions/max_length": 3.0, "completions/min_length": 1.0}
     assert reduced(rl.lengths([[1, 1, 1], [1, 0, 0]])) == expected
     assert reduced(rl.lengths([3, 1])) == expected

@@ -18,7 +18,7 @@ def test_the_average_is_unbiased_from_the_first_value_on() -> None:
 
 
 def test_nan_changes_nothing_and_other_names_stay() -> None:
-    """A bad value does not spoil the average for ever."""
+    """A bad value does not spoil the average forever."""
     stage = Smoothing(0.9)
     stage({"loss": 1.0}, 0)
     assert "smoothed/loss" not in stage({"loss": float("nan"), "lr": 1.0}, 1)
@@ -26,7 +26,7 @@ def test_nan_changes_nothing_and_other_names_stay() -> None:
 
 
 def test_a_curve_is_smoothed_like_its_values() -> None:
-    """NaN leaves a gap, and the largest doubles are no problem."""
+    """NaN leaves a gap, and the largest doubles do no harm."""
     averages = Averages(0.9)
     values = [3.0, 1.0, 2.5, -4.0]
     assert exponential_mean(values, 0.9) == pytest.approx([averages.add("x", value) for value in values])

@@ -164,7 +164,7 @@ def test_a_lost_gpu_is_said_once_and_the_others_go_on(nvml, clock, capsys):
 
 
 def test_a_driver_that_goes_and_comes_back(nvml, clock):
-    """All GPUs gone: NVML is closed, and opened anew when it is time to look again."""
+    """All GPUs gone: NVML is closed, and opened again when it is time to look."""
     probe = Nvidia()
     probe.sample()
     nvml.fail(0, "*", DRIVER_GONE)
@@ -261,7 +261,7 @@ def test_no_driver_costs_a_run_nothing(nvml, tmp_path, capsys):
         while "probe 'gpu' failed" not in said and time.monotonic() < deadline:
             said += capsys.readouterr().err
             time.sleep(0.01)
-    assert said.count("probe 'gpu' failed and will be tried again: NVMLError_DriverNotLoaded") == 1
+    assert said.count("probe 'gpu' failed and will be retried: NVMLError_DriverNotLoaded") == 1
     assert chiplog.read(run.dir).series("loss").values.tolist() == [1.0]
 
 

@@ -32,13 +32,13 @@ class Counting:
 
 def test_an_unknown_probe_is_named_with_the_choices():
     """As a sink would be."""
-    with pytest.raises(chiplog.ChiplogError, match="no probe named 'gpu'; there are: nvidia, amd, cpu"):
+    with pytest.raises(chiplog.ChiplogError, match="no probe named 'gpu'; available: nvidia, amd, cpu"):
         chiplog.init("p", sinks="none", probes="gpu")
 
 
 def test_an_unknown_option_is_named():
     """With those there are."""
-    with pytest.raises(chiplog.ChiplogError, match="no option 'every'; it has: interval, gpus"):
+    with pytest.raises(chiplog.ChiplogError, match="no option 'every'; available: interval, gpus"):
         chiplog.init("p", sinks="none", probes={"nvidia": {"every": 1}})
 
 

@@ -42,7 +42,7 @@ def test_a_probe_that_fails_is_tried_again(capsys):
         ("count", {"id": 0, "asked": 2}),
         ("count", {"id": 0, "asked": 4}),
     ]
-    assert capsys.readouterr().err.count("probe 'count' failed and will be tried again: OSError: odd") == 1
+    assert capsys.readouterr().err.count("probe 'count' failed and will be retried: OSError: odd") == 1
 
 
 def test_a_sample_that_hangs_does_not_hold_the_run(tmp_path):

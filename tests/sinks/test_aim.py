@@ -106,7 +106,7 @@ sink.close()
 
 
 def test_what_aim_will_never_take_holds_nothing_up(tmp_path: Path) -> None:
-    """A drawing that is no picture to it, a name that was of another kind: left out, and not tried for ever. Without
+    """A drawing that it does not take for a picture, a name that was of another kind: left out, and not retried forever. Without
     a repository it is `.aim` in the training's folder, wherever the sink runs."""
     words = [sys.executable, "-c", REFUSED, str(tmp_path)]
     elsewhere = tmp_path / "elsewhere"

@@ -113,7 +113,7 @@ def test_whatever_is_whole_survives_a_cut_at_any_byte(tmp_path, capsys):
 
 @pytest.mark.parametrize("end", [b"\0\0\0", b"\xff]", b"]]", b"garbage\n]\n", b",]"])
 def test_other_damage_at_the_end(tmp_path, end):
-    """Zeros, bytes that are no text and brackets too many are damage as well."""
+    """Zeros, bytes that are not text and brackets too many are damage as well."""
     path = tmp_path / "x.json"
     path.write_bytes(b'[\n{"a":1},\n{"b":2}\n' + end)
     sink = Json(path)

@@ -84,7 +84,7 @@ def test_a_real_prometheus_sees_the_end(tmp_path: Path) -> None:
         run = chiplog.init("tiny-lm", sinks={"prometheus": options}, dir=tmp_path / "runs", id="r1")
         run.log({"train/loss": 0.25}, step=7)
         assert run.finish(timeout=60)
-        last = "last_over_time(%s[5m])"  # what has gone is no value of now
+        last = "last_over_time(%s[5m])"  # what has gone is not a current value
         wait_for(lambda: ask(url, last % "chiplog_running") == {"chiplog_running": 0}, 30, "the end")
         assert ask(url, last % "chiplog_metric")["train/loss"] == 0.25
 
@@ -131,7 +131,7 @@ def test_a_gateway_that_is_down_is_tried_again() -> None:
 
 
 def test_a_relay_that_starts_again_has_the_values_at_once() -> None:
-    """From the stored state, with what is no finite number too; a port that is taken is an error, and tried again."""
+    """From the stored state, with what is not finite too; a port that is taken is an error, and retried."""
     first = prometheus.open_sink(IDENTITY, {}, port=0)
     first.write([Step(0, 1, 7, {"x": 1.5, "nan": float("nan"), "big": 10**400, "lone \ud800": 2})])
     assert first.address is not None

@@ -62,7 +62,7 @@ def test_a_sink_is_one_file_and_one_name(
     sink.write([Step(0, 1, 0, {"loss": 2.5})])
     sink.close()
     assert (tmp_path / "points.txt").read_text() == "loss=2.5\n"
-    with pytest.raises(BadSetting, match="no option 'path'; it has: file"):
+    with pytest.raises(BadSetting, match="no option 'path'; available: file"):
         registry.open_named(mine, {"path": "x"}, identity, {})
 
 
@@ -73,7 +73,7 @@ def test_an_unknown_option_of_a_service_fails_in_init(tmp_path: Path, name: str,
     """Its options are known without importing it."""
     packages.need(name)
     assert option in registry.service_options(name)
-    with pytest.raises(BadSetting, match=f"the '{name}' sink has no option 'rebo'; it has: .*{option}"):
+    with pytest.raises(BadSetting, match=f"the '{name}' sink has no option 'rebo'; available: .*{option}"):
         chiplog.init("test", sinks={name: {"rebo": "x"}}, dir=tmp_path)
 
 

@@ -49,7 +49,7 @@ def test_a_page_is_a_part_of_the_rows(stored: Any) -> None:
     assert list(stored.table("rollouts", offset=100)) == [] == list(stored.table("nobody", missing_ok=True))
     assert repr(stored.table("rollouts")).startswith("<rows of table 'rollouts', to iterate over or to list(): step, ")
     with pytest.raises(
-        UnknownTable, match=r"no table 'rollout' in run .*; did you mean 'rollouts'\? there are: others, rollouts"
+        UnknownTable, match=r"no table 'rollout' in run .*; did you mean 'rollouts'\? available: others, rollouts"
     ):
         stored.table("rollout")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def cached(path: Path, progress: Progress | None = None) -> Path | None:
-    """The directory of runs that holds what another tracker has recorded at a path; None if it holds nothing of others.
+    """The directory of runs that holds what another tracker has recorded at a path; None if it holds no foreign runs.
 
     A path with runs of our own is never taken for another tracker's.
     """

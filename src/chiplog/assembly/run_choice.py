@@ -53,7 +53,7 @@ def make(
     succeed: bool = False,
     elsewhere: bool = True,
 ) -> Run:
-    """Start a run beside the current one from complete settings; for front ends that keep several.
+    """Start a run next to the current one from complete settings; for front ends that keep several.
 
     With `succeed`, the first rank that logs something keeps the run if rank 0 logs nothing. With `elsewhere`, a run
     whose directory cannot be written is kept in a temporary one.

@@ -27,7 +27,7 @@ def run(args: Namespace) -> int:
     stored = open_run(find.find(args.run, args.root), args)
     ranks = sorted({segment.rank for segment in layout.segments(stored.path)})
     if args.rank is not None and args.rank not in ranks:
-        raise BadSetting(f"{stored.id} has no rank {args.rank}; there are: {', '.join(map(str, ranks)) or 'none yet'}")
+        raise BadSetting(f"{stored.id} has no rank {args.rank}; available: {', '.join(map(str, ranks)) or 'none yet'}")
     out = sys.stdout.buffer
     written = 0
     for record in stored.records(args.kind, args.rank):

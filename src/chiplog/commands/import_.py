@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
             raise RunNotFound(f"no file or folder {text!r}")
         found_here = registry.find(path)
         if not found_here:
-            raise RunNotFound(f"{text!r} has no runs of a tracker that chiplog knows: {', '.join(registry.names())}")
+            raise RunNotFound(f"{text!r} has no runs in a format that chiplog reads: {', '.join(registry.names())}")
         runs += found_here
     imported = _import(runs, args, conversion.preview if args.dry_run else conversion.convert)
     if args.json:
@@ -108,11 +108,11 @@ def _table(imported: Sequence[Imported], args: Namespace) -> str:
 
 
 def _report(imported: Sequence[Imported], args: Namespace) -> None:
-    """What came over in all, and by source what could not be kept."""
+    """The totals, then by source what could not be kept."""
     points = sum(one.points for one in imported)
     new = sum(one.change == "new" for one in imported)
     verb = "would be written" if args.dry_run else "written"
-    print(f"{len(imported):,} runs, {new:,} of them new; {points:,} points {verb} to {args.root}")
+    print(f"{len(imported):,} runs ({new:,} new), {points:,} points {verb} to {args.root}")
     for one in imported:
         for reason, count in one.lost.items():
             print(messages.clean(f"! {one.source}: not kept: {reason}" + (f" ({count:,})" if count > 1 else "")))

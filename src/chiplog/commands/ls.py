@@ -36,11 +36,16 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("-n", "--last", dest="last", type=whole_number, metavar="N", help="only the newest N")
     parser.add_argument(
-        "--where", default="", metavar="QUERY", help="only runs like 'lr>0.001 and state=finished or tag=x'"
+        "--where",
+        default="",
+        metavar="QUERY",
+        help="only runs that match, such as 'lr>0.001 and state=finished or tag=x'",
     )
     parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="only runs with this tag; repeatable")
     parser.add_argument(
-        "--sort", metavar="KEY", help="by a setting, metric or column, smallest first; -KEY or --reverse: largest first"
+        "--sort",
+        metavar="KEY",
+        help="sort by a setting, metric or column, smallest first; -KEY or --reverse: largest first",
     )
     parser.add_argument("--reverse", action="store_true", help="reverse the order")
     parser.add_argument(
@@ -77,10 +82,10 @@ def run(args: Namespace) -> int:
                 print(clean(f"! {one.entry.place} cannot be read: {one.entry.trouble}"))
     elif everything:
         print(
-            f"none of {len(everything):,} runs matches; {_hint(everything, query, args.tag)}`chiplog ls` lists them all"
+            f"none of {len(everything):,} runs match; {_hint(everything, query, args.tag)}`chiplog ls` lists them all"
         )
     else:
-        print(f"no runs under {args.root}; `chiplog demo` makes one, --dir names another directory")
+        print(f"no runs under {args.root}; `chiplog demo` makes one, --dir chooses another directory")
     return 0
 
 

@@ -37,7 +37,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--marker",
         default="braille",
         choices=("braille", "fhd", "hd"),
-        help="characters that draw the lines, finest first (default: braille)",
+        help="marker style, finest first (default: braille)",
     )
     parser.add_argument("--width", type=whole_number, metavar="N", help="columns (default: the terminal's)")
     parser.add_argument("--height", type=whole_number, metavar="N", help="rows inside the frame (default: up to 20)")
@@ -113,7 +113,9 @@ def _curves(stored: Stored, label: str, patterns: Sequence[str], x: str) -> list
 def _losses(stored: Stored, names: Sequence[str]) -> list[str]:
     losses = list(filter(is_loss, names))
     if not losses:
-        raise UnknownSeries(f"run {stored.id} has no loss; name a series: {some(names) or 'it has none'}")
+        raise UnknownSeries(
+            f"run {stored.id} has no loss series; pass the name of a series; available: {some(names) or 'none'}"
+        )
     return losses
 
 

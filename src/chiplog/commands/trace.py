@@ -74,7 +74,7 @@ def _spans(stored: Stored, rank: int | None) -> Spans:
 def _has_rank(stored: Stored, rank: int | None) -> None:
     ranks = sorted({segment.rank for segment in layout.segments(stored.path)})
     if rank is not None and rank not in ranks:
-        raise BadTrace(f"{stored.id} has no rank {rank}; there are: {', '.join(map(str, ranks)) or 'none yet'}")
+        raise BadTrace(f"{stored.id} has no rank {rank}; available: {', '.join(map(str, ranks)) or 'none yet'}")
 
 
 def _of_step(spans: Spans, step: float | None) -> tuple[float | None, Spans]:

@@ -23,14 +23,14 @@ EXAMPLE = "chiplog ui runs --port 8080"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="*", metavar="DIR", help="where the runs are: ours, or another tracker's files")
+    parser.add_argument("runs", nargs="*", metavar="DIR", help="directories of runs, or another tracker's files")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)"
     )
     parser.add_argument(
         "--port", type=port, default=0, metavar="N", help="port to listen on (default: 0, any free port)"
     )
-    parser.add_argument("--no-browser", action="store_true", help="print the address, and do not open a browser")
+    parser.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
     parser.add_argument(
         "--allowed-host",
         action="append",
@@ -40,7 +40,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--token-file", metavar="FILE", help="read the token from a file that only you can read")
     parser.add_argument(
-        "--compact", action="store_true", help="compact runs of yours that ended without it, such as killed ones"
+        "--compact", action="store_true", help="compact your runs that ended uncompacted, such as killed ones"
     )
     parser.add_argument("--export", metavar="FOLDER", help="write a page that opens from disk instead of serving one")
     parser.add_argument(

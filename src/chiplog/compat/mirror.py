@@ -1,4 +1,4 @@
-"""Keeps a local run beside a tracker that goes on as before: `chiplog.mirror("wandb")`."""
+"""Keeps a local run next to a tracker that works as before: `chiplog.mirror("wandb")`."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def mirror(tracker: str) -> None:
     reported once.
     """
     if tracker not in TRACKERS:
-        raise BadSetting(f"no mirror of {tracker!r}; there are: {', '.join(TRACKERS)}")
+        raise BadSetting(f"no mirror of {tracker!r}; available: {', '.join(TRACKERS)}")
     import_module(f"chiplog.compat.{tracker}.mirror").start()

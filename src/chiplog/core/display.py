@@ -40,7 +40,7 @@ class Screen(NamedTuple):
     height: int
     colour: bool
     ascii: bool  # it shows nothing but ASCII
-    piped: bool = False  # nobody looks at it: a file or another program, for which nothing is cut
+    piped: bool = False  # not a terminal: a file or another program, for which nothing is cut
 
     @property
     def room(self) -> int | None:

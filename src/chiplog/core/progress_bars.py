@@ -1,4 +1,4 @@
-"""Lines beside the progress bars of tqdm and rich: a bar is erased, the line is written, the bar is drawn again.
+"""Lines above the progress bars of tqdm and rich: a bar is erased, the line is written, the bar is drawn again.
 
 Neither package is imported; one that has bars is among the loaded modules.
 """

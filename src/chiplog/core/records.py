@@ -228,7 +228,7 @@ def points(record: AnyRecord) -> Iterable[tuple[str, Number]]:
     """The points of a record, as (series, value).
 
     A step's metrics are points under their own names, an eval's under `eval/`. The numbers of an event are points
-    under `name/key`; nested mappings and lists add their keys, an `id` or `split` beside the numbers becomes part of
+    under `name/key`; nested mappings and lists add their keys, an `id` or `split` next to the numbers becomes part of
     the name, and a mapping in a list is named by its own `name` or `id`: `gpu/0/power`, `allocator/weights/device`.
     """
     if isinstance(record, Step):

@@ -127,7 +127,7 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _files(cwd: Path) -> list[tuple[str, Mapping[str, Plain]]]:
     for folder in (cwd, *cwd.parents):
-        if run_of(folder / "chiplog.toml") is not None:  # a run may come from somebody else
+        if run_of(folder / "chiplog.toml") is not None:  # a run may come from someone else
             continue
         for filename in ("chiplog.toml", "pyproject.toml"):
             path = folder / filename

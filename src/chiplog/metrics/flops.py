@@ -144,9 +144,9 @@ def count(
     if not isinstance(model, Transformer):
         model = _shape(model, {})
     if recompute not in ("none", "attention", "full"):
-        raise ValueError(f"recompute = {recompute!r}; there are: none, attention, full")
+        raise ValueError(f"recompute = {recompute!r}; choose from: none, attention, full")
     if unknown := set(lora_on) - set(LINEAR):
-        raise ValueError(f"unknown matrix {min(unknown)!r} in lora_on; there are: {', '.join(LINEAR)}")
+        raise ValueError(f"unknown matrix {min(unknown)!r} in lora_on; available: {', '.join(LINEAR)}")
     if not 0 <= frozen_layers <= model.layers:
         raise ValueError(f"frozen_layers = {frozen_layers!r}: the model has {model.layers} layers")
     if lengths is not None and not all(length > 0 for length in lengths):

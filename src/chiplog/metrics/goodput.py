@@ -1,4 +1,4 @@
-"""Goodput: the share of a run's time, over all its attempts, that went into steps that counted."""
+"""Goodput: the share of a run's time, over all its attempts, that went into productive steps."""
 
 from __future__ import annotations
 

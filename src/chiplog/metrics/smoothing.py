@@ -1,4 +1,4 @@
-"""Smoothing: an exponential moving average beside each loss, as `smoothed/…`."""
+"""Smoothing: an exponential moving average of each loss, as `smoothed/…`."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Nvidia:
         gpu.retry = now + RETRY
         messages.once(
             f"gpu {gpu.index} lost",
-            f"GPU {gpu.index} does not answer ({error}); it is left out, and tried again every {RETRY:.0f} s",
+            f"GPU {gpu.index} does not answer ({error}); it is left out and retried every {RETRY:.0f} s",
         )
         return {"id": gpu.index, "lost": True, "reason": str(error)}
 

@@ -27,14 +27,14 @@ def open_named(name: str, options: Mapping[str, object], environ: Mapping[str, s
     A missing device or driver is not an error here: the sampler reports it, and tries again.
     """
     if name not in PROBES:
-        raise BadSetting(f"no probe named {name!r}; there are: {', '.join(PROBES)}")
+        raise BadSetting(f"no probe named {name!r}; available: {', '.join(PROBES)}")
     if find_spec(PROBES[name]) is None:
         raise MissingPackage(f"the {name!r} probe needs the {PROBES[name]!r} module: pip install 'chiplog[{name}]'")
     opener = import_module(f"chiplog.probes.{name}").open_probe
     names = list(inspect.signature(opener).parameters)[1:]
     for option in options:
         if option not in names:
-            raise BadSetting(f"the {name!r} probe has no option {option!r}; it has: {', '.join(names)}")
+            raise BadSetting(f"the {name!r} probe has no option {option!r}; available: {', '.join(names)}")
     try:
         probe: Probe = opener(environ, **options)
     except (TypeError, ValueError) as error:

@@ -30,7 +30,7 @@ class Sampler:
         try:
             self._thread.start()
         except RuntimeError as error:
-            messages.say(f"probe {self._probe.name!r} takes no samples: {error}")
+            messages.say(f"probe {self._probe.name!r} is not sampled: {error}")
 
     def stop(self) -> None:
         self._stop.set()
@@ -49,7 +49,7 @@ class Sampler:
                 pause = max(pause, min(LONGEST, pause * 2**failures))
                 messages.once(
                     f"probe {self._probe.name}",
-                    f"probe {self._probe.name!r} failed and will be tried again: {words(error)}",
+                    f"probe {self._probe.name!r} failed and will be retried: {words(error)}",
                 )
             self._stop.wait(pause)
         self._close()

@@ -30,7 +30,7 @@ def open_sink(identity: Identity, environ: Mapping[str, str]) -> Json:  # noqa: 
 class Json:
     """One JSON array; an existing file is continued. An empty state means an empty array.
 
-    If the end of a file is damaged, its whole records stay and a copy of the damaged file is kept beside it. `lines`
+    If the end of a file is damaged, its whole records stay and a copy of the damaged file is kept next to it. `lines`
     turns a record into objects; it may keep notes about earlier records, which are saved with the state. With `own`, a
     file that another program has put in our place is kept aside and ours starts again; with `fresh`, so is a file that
     was there before the first record.

@@ -145,7 +145,7 @@ class Endpoint:
             raise ConnectionError("the response of the endpoint is not OTLP") from None
 
     def _clean(self, text: str) -> str:
-        """What an endpoint says, without the secrets that it got from us."""
+        """What an endpoint says, without the secrets that we sent it."""
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
         return redact_text(cut(text, 500))

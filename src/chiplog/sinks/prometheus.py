@@ -80,7 +80,7 @@ class Latest:
         yield metric
         for name, about, value in (
             ("chiplog_step", "The latest step.", step),
-            ("chiplog_running", "1 while the run goes on, 0 when it has ended.", float(running)),
+            ("chiplog_running", "1 while the run is live, 0 when it has ended.", float(running)),
         ):
             gauge = GaugeMetricFamily(name, about, labels=LABELS)
             gauge.add_metric(self.labels, value)

@@ -96,7 +96,7 @@ def is_service(name: str) -> bool:
 
 
 def with_console(sinks: Mapping[str, Options], *, add: bool = True) -> dict[str, Options]:
-    """These sinks, and the console beside a service, unless `-console` is among them."""
+    """These sinks, plus the console if one is a service, unless `-console` is among them."""
     kept = {name: options for name, options in sinks.items() if name != NO_CONSOLE}
     services = any(name in SERVICES or (name not in LOCAL and name in _foreign(SERVICE_GROUP)) for name in kept)
     if add and services and "console" not in kept and NO_CONSOLE not in sinks and NONE not in sinks:
@@ -183,7 +183,7 @@ def open_objects(things: Iterable[tuple[str | None, object]], identity: Identity
 def _check(name: str, options: Options, names: Sequence[str]) -> None:
     for option in options:
         if option not in names:
-            has = f"it has: {', '.join(names)}" if names else "it has none"
+            has = f"available: {', '.join(names)}" if names else "it has none"
             raise BadSetting(f"the {name!r} sink has no option {option!r}; {has}")
 
 
@@ -215,7 +215,7 @@ def _missing(name: str, package: str | None) -> MissingPackage:
 
 
 def _unknown(name: str) -> UnknownSink:
-    return UnknownSink(f"no sink named {name!r}; there are: {', '.join(names())}")
+    return UnknownSink(f"no sink named {name!r}; available: {', '.join(names())}")
 
 
 def is_installed(package: str) -> bool:

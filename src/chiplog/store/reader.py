@@ -1,7 +1,7 @@
 """A stored run: its series, records, spans, state and damage. Never writes to a run.
 
 A run is the union of its parts and of what its journals hold beyond them. Every query first checks whether the journals
-have grown, so a `Stored` stays current while the run goes on.
+have grown, so a `Stored` stays current while the run is live.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Stored:
             tables = sorted(self.contents("table", bounds=Bounds(rows=1)).tables)
             if name not in tables:
                 hint = did_you_mean(name, tables)
-                raise UnknownTable(f"no table {name!r} in run {self.id}; {hint}there are: {some(tables) or 'none'}")
+                raise UnknownTable(f"no table {name!r} in run {self.id}; {hint}available: {some(tables) or 'none'}")
         return rows
 
     def console(self, last: int | None = None) -> list[PrintedLine]:
@@ -221,7 +221,7 @@ class Stored:
         return buckets
 
     def drawn(self, name: str) -> tuple[Steps, Floats, int]:
-        """Like `places`, of a run that goes on, and when its last point was logged, in wall-clock nanoseconds."""
+        """Like `places`, for a live run, and when its last point was logged, in wall-clock nanoseconds."""
         return self._columns.drawn(name)
 
     def goodput(self, spans: Spans | None = None) -> Ledger:
@@ -277,10 +277,10 @@ class Stored:
         ):
             if number is not None and number not in numbers:
                 listed = ", ".join(map(str, sorted(numbers))) or "none yet"
-                raise UnknownSeries(f"run {self.id} has no {what} {number}; there are: {listed}")
+                raise UnknownSeries(f"run {self.id} has no {what} {number}; available: {listed}")
         if name not in (names := self.names()):
             hint = did_you_mean(name, names)
-            raise UnknownSeries(f"run {self.id} has no series {name!r}; {hint}there are: {some(names) or 'none yet'}")
+            raise UnknownSeries(f"run {self.id} has no series {name!r}; {hint}available: {some(names) or 'none yet'}")
 
     def _described(self) -> Contents:
         """What describes the run, refreshed."""

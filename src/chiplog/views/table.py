@@ -91,7 +91,7 @@ def _aligned(texts: Sequence[str], width: int, right: bool) -> list[str]:
 
 
 def _painted(texts: Sequence[str], cells: Sequence[str | Cell]) -> list[str]:
-    """A column in the styles of its cells; the name above it is dim, and the space beside a text is plain."""
+    """A column in the styles of its cells; the name above it is dim, and the space next to a text is plain."""
     painted = []
     for text, cell in zip(texts, [Cell("", "2"), *cells[1:]], strict=True):
         style = "" if isinstance(cell, str) else cell.style

@@ -90,7 +90,7 @@ def test_there_is_no_mfu_where_the_peak_is_not_known(capfd: pytest.CaptureFixtur
 def test_there_is_no_mfu_while_the_gpu_is_not_in_use(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It cannot say its name before; that is no CPU."""
+    """It cannot say its name before; that does not make it a CPU."""
     cuda = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: False)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     with begin() as run:

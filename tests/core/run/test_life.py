@@ -151,7 +151,7 @@ def test_health_tells_how_recording_goes(tmp_path: Path) -> None:
     run = begin(tmp_path, sinks="memory")
     assert run.health()["journal"] == {"waiting": 0, "dropped": 0, "trouble": None}
     assert run.health()["sinks"]["memory"]["state"] == "ok"
-    with pytest.raises(UnknownSink, match="it has: memory"):
+    with pytest.raises(UnknownSink, match="available: memory"):
         run.sink("wandb")
 
 

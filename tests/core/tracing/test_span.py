@@ -470,7 +470,7 @@ def test_a_span_is_written_within_half_a_second(run: chiplog.Run) -> None:
 
 
 def test_spans_of_two_runs_do_not_mix(tmp_path: Path) -> None:
-    """A span of one run is no parent in the other."""
+    """A span of one run is not a parent in the other."""
     first, second = Tracer(), Tracer()
     with first.span("a"), second.span("b"), first.span("c"):
         pass

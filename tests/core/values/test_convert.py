@@ -80,7 +80,7 @@ def test_nested_mappings_flatten_with_a_slash() -> None:
 
 
 def test_a_row_that_holds_itself_ends() -> None:
-    """A cycle does not go round for ever."""
+    """A cycle is not followed forever."""
     row: dict[str, Any] = {"a": 1}
     row["self"] = row
     assert sort(row).row["a"] == 1
@@ -93,7 +93,7 @@ def test_an_array_is_summed_up_in_words() -> None:
 
 
 def test_media_go_their_own_way() -> None:
-    """Media in a row are found, and are no text."""
+    """Media in a row are found, and are not text."""
     found = sort({"sample": media.Text("hi")})
     assert not found.texts and isinstance(found.media["sample"], media.Text)
 

@@ -68,7 +68,7 @@ def test_command_lines_lose_their_secrets() -> None:
 
 @pytest.mark.parametrize("value", ["hf_datasets", "hf_internal_testing_model", "sk-learn-regressor", "pk-of-a-table-row", "Bearer of bad news", "https://host/x?page=2&tokens=5", "risk-averse-and-long-enough"])  # fmt: skip
 def test_words_that_begin_like_a_key_are_kept(value: str) -> None:
-    """Names of packages and models are no tokens."""
+    """Names of packages and models are not tokens."""
     assert redact({"note": value}) == {"note": value}
     assert hide({"note": [f"see {value} there"]}) == {"note": [f"see {value} there"]}
 

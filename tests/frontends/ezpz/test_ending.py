@@ -62,7 +62,7 @@ def test_statistics_stay_with_their_metric(plain: tuple[Path, dict[str, Any]]) -
 
 
 def test_a_metric_called_step_is_the_step(plain: tuple[Path, dict[str, Any]]) -> None:
-    """It is no variable beside the coordinate, and the coordinate is what was given."""
+    """It is not a second variable, and the coordinate is what was given."""
     _, told = plain
     assert not any(name.startswith("step") for name in told["(one)"])
 

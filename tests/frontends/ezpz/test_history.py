@@ -104,7 +104,7 @@ def test_an_existing_file_of_lines_at_the_end(overwrite: bool, count: int, tmp_p
 
 @pytest.mark.parametrize(("overwrite", "count"), [(True, 1), (False, 2)])
 def test_an_existing_file_of_lines(overwrite: bool, count: int, tmp_path: Path) -> None:
-    """It is continued, or begun anew."""
+    """It is continued, or started again."""
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"old":1}\n')
     history = History(jsonl_path=path, jsonl_overwrite=overwrite)
@@ -248,7 +248,7 @@ class Mute:
     ("metrics", "step"), [(None, 1), (["loss"], 1), ({"loss": 1.0}, "seven"), ({3: 1.0}, 1), ({"x": Mute()}, 1)]
 )
 def test_nothing_is_raised_into_the_loop(metrics: Any, step: Any) -> None:
-    """No row, a bad step, a key that is no text, a value without words; the next update works."""
+    """No row, a bad step, a key that is not a text, a value without words; the next update works."""
     history = History()
     history.update(metrics, step=step)
     assert history.update({"loss": 0.5}) == "loss=0.500000"

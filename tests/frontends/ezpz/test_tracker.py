@@ -104,7 +104,7 @@ def test_an_unknown_name_is_a_warning_with_the_choices(caplog: pytest.LogCapture
     history = History(backends="wanbd")
     assert isinstance(history.tracker, NullTracker)
     assert "'wanbd' is left out" in caplog.text
-    choices = caplog.text.strip().partition("there are: ")[2].split(", ")
+    choices = caplog.text.strip().partition("available: ")[2].split(", ")
     assert {"wandb", "csv", "mlflow", "none"} <= set(choices) and len(choices) == len(set(choices))
 
 

@@ -156,7 +156,7 @@ def test_a_gpu_says_how_full_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_monitor_reports_and_keeps_one_snapshot(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """At its step; afterwards the peak begins anew."""
+    """At its step; afterwards the peak is reset."""
     resets: list[Any] = []
     gpu(monkeypatch, "NVIDIA H100 80GB HBM3", reset_peak_memory_stats=lambda device=None: resets.append(device))
     monitor = DeviceMemoryMonitor(snapshot_step=2, snapshot_dir="snapshots")

@@ -218,7 +218,7 @@ def test_a_step_that_was_not_started_has_no_time(capfd: pytest.CaptureFixture[st
 
 
 def test_a_run_that_begins_with_nan_has_all_fourteen() -> None:
-    """An average of nothing is no number, under the documented name and in its place."""
+    """An average of nothing is not a number, under the documented name and in its place."""
     tracker = MetricsTracker(job())
     fake = Fake()
     tracker._backends.append(fake)
@@ -301,7 +301,7 @@ def test_an_eval_that_is_not_finite_is_reported(capfd: pytest.CaptureFixture[str
     assert "[step 5] eval/loss=nan | eval/perplexity=inf" in capfd.readouterr().out
 
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     (path,) = Path("runs").glob("*/*/journal/*.jsonl")
     lines = [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
@@ -543,7 +543,7 @@ wandb_run_name = "7b-debug"       # optional — wandb auto-generates one
     expected = MetricsConfig(enable_wandb=True, wandb_project="my-project", wandb_run_name="7b-debug")
     (tmp_path / "job.toml").write_text(text)
     assert MetricsConfig.from_toml(text) == MetricsConfig.from_toml(tmp_path / "job.toml") == expected
-    with pytest.raises(BadSetting, match="no 'enable_wandbs'; there are: log_interval, enable_wandb"):
+    with pytest.raises(BadSetting, match="no 'enable_wandbs'; available: log_interval, enable_wandb"):
         MetricsConfig.from_toml("[metrics]\nenable_wandbs = true\n")
 
 

@@ -55,7 +55,7 @@ def test_26_a_norm_that_is_no_number_disables_nothing():
 
 
 def test_the_columns_keep_their_width():
-    """Large and small, and what is no number."""
+    """Large and small, and what is not a number."""
     lines = shown(steps({"norm": math.inf, "tokens": 500, "ms": 1000, "epoch": 1.25}))
     assert lines[0] == ":: step       0 [ 25.0%]   loss 2.3356 | norm     inf |   0.5k tps |  1000 ms"
     assert shown(steps({"ms": 0}))[0].endswith("|   0.0k tps |     0 ms")

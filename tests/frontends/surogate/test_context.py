@@ -116,14 +116,14 @@ def test_a_config_of_any_form(tmp_path, form):
 def test_a_backend_nobody_knows_is_named():
     """The original ignores it in silence."""
     with (
-        pytest.raises(chiplog.ChiplogError, match="no sink named 'wanbd'; there are: console"),
+        pytest.raises(chiplog.ChiplogError, match="no sink named 'wanbd'; available: console"),
         training_logger_context({"report_to": "wanbd"}),
     ):
         pass
 
 
 def test_41_options_as_text():
-    """What is no plain value is text, nothing is an empty one, models and tokenizers are left out."""
+    """What is not a plain value is text, nothing is an empty one, models and tokenizers are left out."""
     given = {
         "x": [1],
         "none": None,

@@ -175,7 +175,7 @@ def test_routers_by_the_names_of_the_documented_call(logger, tmp_path):
 
 
 def test_what_is_logged_is_watched(tmp_path):
-    """Norm and loss that spike or are no numbers, and with all alerts a pace that drops."""
+    """Norm and loss that spike or are not numbers, and with all alerts a pace that drops."""
     with TrainingRunLogger(tmp_path / "log.json", verbosity=-2, alerts="all") as made:
         for step in range(100):
             made.log_step(step, 0.1, 1000, 10 if step < 50 else 40, 1.0 + step % 5 / 100, 9 - step / 100, 1e-4)

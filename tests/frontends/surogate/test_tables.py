@@ -236,7 +236,7 @@ TEXTS = [("gpu-model", "name", "NVIDIA H100 80GB HBM3"), ("gpu-model", "uuid", "
 
 @pytest.mark.parametrize(("kind", "field", "text"), TEXTS)
 def test_every_text_of_the_tables_is_in_the_file(all_of_it, kind, field, text):
-    """Strings are no series."""
+    """Strings are not series."""
     records, _ = all_of_it
     assert next(record for record in records if record["log"] == kind)[field] == text
 

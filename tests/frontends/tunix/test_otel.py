@@ -1,4 +1,4 @@
-"""Tunix's values as OpenTelemetry has them: gauges of a provider of yours, or an OTLP endpoint."""
+"""Tunix's values as OpenTelemetry has them: gauges of your own provider, or an OTLP endpoint."""
 
 from __future__ import annotations
 

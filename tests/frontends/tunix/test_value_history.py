@@ -21,7 +21,7 @@ def test_a_history_has_its_means() -> None:
 
 
 def test_a_mean_costs_only_what_is_new() -> None:
-    """Asking after every value of a long run is no matter."""
+    """Asking after every value of a long run is cheap."""
     history = ValueHistory(lambda _: False)
     for number in range(20_000):
         history.append(float(number))

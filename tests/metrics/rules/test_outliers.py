@@ -81,7 +81,7 @@ def test_nan_does_not_poison_the_past() -> None:
 
 
 def test_a_gradient_norm_may_triple() -> None:
-    """Its long tail is no alarm; growing by a third every step is."""
+    """Its long tail raises no alarm; growing by a third every step is."""
     noise = random.Random(1)
     norms = [noise.lognormvariate(0, 0.3) for _ in range(2000)]
     assert findings(Outliers(), norms, "train/grad_norm") == []

@@ -40,7 +40,7 @@ class Watch:
 
 
 def test_a_stall_is_told_once_while_no_step_comes() -> None:
-    """Ten usual steps and at least 30 s without one; the next stall is told anew."""
+    """Ten usual steps and at least 30 s without one; the next stall is reported again."""
     clock = Watch()
     rule = Stall(clock)
     for step in range(20):

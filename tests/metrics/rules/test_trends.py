@@ -77,7 +77,7 @@ def test_a_constant_loss_is_told_at_the_hundredth_and_the_three_hundredth_value(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_loss_that_falls_is_left_alone(seed: int) -> None:
-    """Converging is no news."""
+    """Converging raises no alert."""
     rule = Trend()
     assert follow(rule, curve("converging", seed)) == []
     assert rule.phase("train/loss") == "converging"

@@ -34,7 +34,7 @@ def test_counts_are_those_of_numpy():
         z_coefficient=0.001,
     )
     assert found == pytest.approx(wanted, rel=1e-5)
-    assert routing.take().health() == {}, "taken, and begun anew"
+    assert routing.take().health() == {}, "taken, and started again"
 
 
 def test_bfloat16_and_no_logits():

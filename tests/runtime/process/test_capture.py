@@ -107,7 +107,7 @@ def test_a_handler_that_was_there_before_is_heard(monkeypatch: pytest.MonkeyPatc
 
 @listening
 def test_binary_output_is_kept_as_text_once(streams: Streams) -> None:
-    """Bytes that are no text are marked; what the text layer hands down was heard already."""
+    """Bytes that are not text are marked; what the text layer hands down was heard already."""
     print("text")
     sys.stdout.flush()
     for byte in "né".encode():

@@ -65,7 +65,7 @@ def elastic(*options: str, port: int, words: Sequence[str]) -> list[str]:
 
 @pytest.mark.timeout(300)
 def test_torchrun_starts_again(tmp_path: Path) -> None:
-    """A worker dies at step 12, and torchrun starts both anew, from the checkpoint of step 10.
+    """A worker dies at step 12, and torchrun restarts both, from the checkpoint of step 10.
 
     They are two launches of one run: the view has the newer one from its first step on, on both ranks.
     """

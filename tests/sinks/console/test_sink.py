@@ -76,7 +76,7 @@ def test_without_a_total_there_is_no_share_and_no_eta():
 
 @pytest.mark.parametrize("name", ["total_steps", "max_steps", "num_steps", "steps", "max_iters"])
 def test_the_total_comes_from_the_config(name):
-    """Whatever a config calls it, at the start or later; -1 and True are no totals."""
+    """Whatever a config calls it, at the start or later; -1 and True are not totals."""
     assert lines([step(100, {"loss": 1.0})], config={name: 800})[0].startswith(":: step     100 [ 12.5%] ")
     later = [Event(0, T, "config", {name: 800}), step(100, {"loss": 1.0})]
     assert lines(later, config={"max_steps": -1, "steps": True})[0].startswith(":: step     100 [ 12.5%] ")
@@ -169,7 +169,7 @@ def test_the_arrow_shows_the_trend():
 
 
 def test_a_spike_of_the_norm_is_marked():
-    """More than five times the mean of the finite past, and what is no number, gets a !; the first one never."""
+    """More than five times the mean of the finite past, and what is not a number, gets a !; the first one never."""
     norms = [1.0, math.inf, 5.0, 15.1, 1.0, 0.5, math.nan]
     shown = lines([step(number, {"grad_norm": norm}) for number, norm in enumerate(norms)])
     assert [line[line.index("|") + 1] for line in shown[:-1]] == [" ", "!", " ", "!", " ", " ", "!"]

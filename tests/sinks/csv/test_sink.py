@@ -242,7 +242,7 @@ def test_table_names_are_never_paths(tmp_path):
 
 
 def test_a_file_that_was_there_is_kept(tmp_path, capsys):
-    """A sink that begins anew moves an older file aside and says so."""
+    """A sink that starts from scratch moves an older file aside and says so."""
     (tmp_path / "metrics.csv").write_text("mine")
     (tmp_path / "metrics.1.csv").write_text("older")
     sink = Csv(tmp_path)

@@ -163,7 +163,7 @@ def test_a_deliverer_that_is_killed_before_it_notes_an_acknowledgement(name: str
 
 @pytest.mark.parametrize(("name", "case"), [(name, name) for name in ("aim", "trackio")], indirect=["case"])
 def test_nothing_is_lost_or_doubled_when_everything_is_killed(name: str, case: Case, tmp_path: Path) -> None:
-    """Relay and trainer die in the middle; `chiplog sync` goes on, or begins anew: every point is there once."""
+    """Relay and trainer die in the middle; `chiplog sync` continues, or starts from scratch: every point is there once."""
     code = f"""
     import json
     run = init(sinks={{{name!r}: json.loads(sys.argv[3])}})
@@ -183,8 +183,8 @@ def test_nothing_is_lost_or_doubled_when_everything_is_killed(name: str, case: C
     kept = [(int(one.step), one.step / 7) for one in chiplog.read(victim.run).records("step")]
     assert 0 < len(arrived) < len(kept)
     options = enrolled(victim.run)[name]
-    for anew in (False, True):
-        if anew:
+    for from_scratch in (False, True):
+        if from_scratch:
             cursor.unlink()  # as if nothing had ever been noted
             enrol(victim.run, name, options)
         done = _sync(victim.run)

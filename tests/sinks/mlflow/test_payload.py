@@ -63,7 +63,7 @@ def test_a_metric_with_rank_statistics_is_the_local_one() -> None:
 
 def test_where_statistics_come_later_a_metric_is_the_local_one_from_the_start() -> None:
     """By what the run says before its first row: also at steps without statistics; not counters, evals and the
-    statistics themselves. A new start says it anew."""
+    statistics themselves. A new start reports it again."""
     statistics = {"loss/mean": 1.5, "loss/max": 2.0, "loss/min": 1.0, "loss/std": 0.5, "loss/p50": 1.0}
     payload = packed(
         Event(1, 0, "ranks", {"statistics": "async"}),

@@ -8,7 +8,7 @@ from chiplog.sinks.shared import dotenv
 
 
 def test_lines_are_read_as_a_shell_would() -> None:
-    """`export`, both quotes, comments, empty values; what is no assignment is passed over."""
+    """`export`, both quotes, comments, empty values; what is not an assignment is ignored."""
     text = r"""
 # a comment
 PLAIN=value

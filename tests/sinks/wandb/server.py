@@ -58,6 +58,7 @@ class Server:
         self.keys: set[str] = set()
         self.weather: int | str | None = None
         self.stream_weather: int | str | None = None  # only for the file stream
+        self.storms = 0  # requests that got the status of the weather
         self.refuses: dict[str, int] = {}  # the status that one kind of request gets
         self.port = 0
         self._http: ThreadingHTTPServer | None = None
@@ -271,6 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         if isinstance(weather, int):
             self._answer({"error": "as the test wants it"}, weather)
+            self.remote.storms += 1
             return True
         while self.remote.weather or self.remote.stream_weather:
             time.sleep(0.05)

@@ -255,17 +255,23 @@ def test_a_server_that_comes_late_and_goes_in_between(server: Server) -> None:
         server.stop()
         Path("go-20").touch()
         wait_for(Path("at-40").exists, 60)
-        time.sleep(1)
+        wait_for(lambda: _delivered() >= 41, 60, "the package has the rows, and nowhere to send them")
         server.start()
         wait_for(lambda: len(server.runs["run"].lines) == 41, 120)
         server.stream_weather = 503
         Path("go-40").touch()
-        time.sleep(1)
+        wait_for(lambda: server.storms, 60)
         server.stream_weather = None
         _, said = process.communicate(timeout=150)
     assert process.returncode == 0, said
     assert said.count("sink 'wandb' failed") <= 1
     assert server.runs["run"].series("loss") == [(step, step / 7) for step in range(60)]
+
+
+def _delivered() -> int:
+    """How many records the relay has passed to W&B's package."""
+    (status,) = Path("runs/tiny-lm/run/relay").glob("r*.json")
+    return int(json.loads(status.read_text())["services"]["wandb"]["delivered"])
 
 
 def test_finish_is_bounded_while_the_server_hangs(server: Server) -> None:
@@ -453,7 +459,7 @@ def test_disabled_is_disabled(server: Server, world: dict[str, str]) -> None:
 
 
 def test_a_picture_that_is_none_holds_nothing_up(tmp_path: Path) -> None:
-    """What Pillow cannot read, a drawing or a broken file, is shown as a page: as an error it would be tried for ever."""
+    """What Pillow cannot read, a drawing or a broken file, is shown as a page: as an error it would be retried forever."""
     shown = import_module("chiplog.sinks.wandb.rows").image
     for name, media, data in (
         ("a.svg", "image/svg+xml", b"<svg/>"),

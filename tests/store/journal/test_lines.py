@@ -49,7 +49,7 @@ def test_a_record_behind_a_torn_one_is_found(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_line_is_left_for_the_next_turn(tmp_path: Path) -> None:
-    """What is being written now is no damage."""
+    """What is being written now is not damage."""
     path = tmp_path / "s.jsonl"
     whole = line(0) + line(1)
     path.write_bytes(whole[:-10])

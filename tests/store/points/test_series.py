@@ -31,7 +31,7 @@ def test_a_range_of_steps_can_be_looked_at_closely() -> None:
 
 
 def test_no_points_are_no_buckets() -> None:
-    """An empty series is no mistake."""
+    """An empty series is not a mistake."""
     assert len(bucket(np.empty(0, np.int64), np.empty(0), 10).counts) == 0
 
 

@@ -100,14 +100,14 @@ def test_a_query_describes_another_run(query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("lr>", "did not understand 'lr>'"),
-        ("lr => 3", "did not understand '=> 3'"),
+        ("lr>", "cannot parse 'lr>'"),
+        ("lr => 3", "cannot parse '=> 3'"),
         ("lr>fast", "'fast' is not a number"),
         ("lr=1 and", "a test is missing at the end"),
         ("or lr=1", "a test is missing at 'or lr=1'"),
         ("(lr=1", r"a '\)' is missing"),
-        ("lr=1)", r"a '\)' too many"),
-        ('name="x', "did not understand"),
+        ("lr=1)", r"unexpected '\)'"),
+        ('name="x', "cannot parse"),
         ("started>2h", "write -2h for two hours ago"),
         ("ran>long", "'long' is not a duration"),
         ("lr=1..high", "a range is two numbers"),

@@ -63,8 +63,8 @@ def test_a_series_rank_or_attempt_that_does_not_exist_is_an_error() -> None:
     run = chiplog.read("r0")
     with pytest.raises(KeyError, match="has no series 'train/los'; did you mean 'train/loss'"):
         run.series("train/los")
-    with pytest.raises(KeyError, match="has no rank 7; there are: 0"):
+    with pytest.raises(KeyError, match="has no rank 7; available: 0"):
         run.series("train/loss", rank=7)
-    with pytest.raises(KeyError, match="has no attempt 9; there are: 1"):
+    with pytest.raises(KeyError, match="has no attempt 9; available: 1"):
         run.series("train/loss", attempt=9)
     assert len(run.series("other", missing_ok=True)) == 0

@@ -14,7 +14,7 @@ def matrix(values: list[list[float]]) -> ByRank:
 
 
 def test_the_rank_that_differs_is_seen() -> None:
-    """Rank 2 from step 4 on; all ranks change together, which is no difference."""
+    """Rank 2 from step 4 on; all ranks change together, which is not a difference."""
     values = [[float(step), float(step), step + (5.0 if step >= 4 else 0.0)] for step in range(8)]
     lines = heatmap(matrix(values), width=40, height=10).splitlines()
     assert lines[0] == "   0 │········│"
@@ -23,7 +23,7 @@ def test_the_rank_that_differs_is_seen() -> None:
 
 
 def test_a_cell_shows_the_farthest_of_all_it_stands_for() -> None:
-    """A thousand ranks on eight lines, a thousand steps in the columns there are: one odd value is not averaged away."""
+    """A thousand ranks on eight lines, a thousand steps in as many columns as fit: one odd value is not averaged away."""
     values = np.zeros((1000, 1000))
     values[700, 300] = 1.0
     lines = heatmap(matrix(values.tolist()), width=60, height=8).splitlines()

@@ -70,9 +70,9 @@ def test_a_histogram_may_come_first() -> None:
 
 
 def test_an_unknown_kind_or_marker_is_said() -> None:
-    with pytest.raises(BadSetting, match="there are: line, hist"):
+    with pytest.raises(BadSetting, match="available: line, hist"):
         list(text_plot_files.texts(stored(), TextStyle(kind="pie")))
-    with pytest.raises(BadSetting, match="there are: braille, fhd, hd"):
+    with pytest.raises(BadSetting, match="available: braille, fhd, hd"):
         list(text_plot_files.texts(stored(), TextStyle(marker="dot")))
 
 

@@ -60,7 +60,7 @@ def test_values_are_doubles() -> None:
 
 
 def test_statistics_across_ranks_are_variables_of_their_metric() -> None:
-    """Also where the metric has no group: `loss/mean` and `loss/count` are no group of their own."""
+    """Also where the metric has no group: `loss/mean` and `loss/count` are not a separate group."""
     alone = {"loss": 1.0, "loss/mean": 1.5, "loss/count": 3, "loss/p50": 1.5, "loss/max_rank": 1, "loss/mean/std": 0.0}
     found = datasets.datasets(stored((0, alone), (1, {"train/x": 1.0, "train/x/std": 0.5, "eval/acc/mean": 0.5})))
     assert set(found[""].data_vars) == {name.replace("/", "_") for name in alone}
@@ -172,7 +172,7 @@ def test_a_missing_package_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_unknown_format_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match="there are: h5, nc, parquet, csv"):
+    with pytest.raises(BadSetting, match="available: h5, nc, parquet, csv"):
         datasets.write({}, tmp_path, "xlsx")
 
 

@@ -116,7 +116,7 @@ def test_a_killed_run_ends_the_same_way(tmp_path: Path) -> None:
 
 
 def test_an_unknown_stage_is_said(stored: chiplog.Stored) -> None:
-    with pytest.raises(BadSetting, match="there are: data, plots, text, report"):
+    with pytest.raises(BadSetting, match="available: data, plots, text, report"):
         finalize(stored, stages=["video"])
 
 

@@ -83,7 +83,7 @@ def test_every_kind_of_event_is_taken_over(stored: chiplog.Stored, tmp_path: Pat
 
 
 def test_what_is_no_trace_is_named(stored: chiplog.Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong file, an empty folder; and one that does not say when it was is laid to the begin of the run."""
+    """A wrong file, an empty folder; and one without a time is put at the start of the run."""
     (tmp_path / "bad.json").write_text("{")
     (tmp_path / "empty").mkdir()
     for given, said in ((tmp_path / "bad.json", "not a torch.profiler"), (tmp_path / "empty", "holds no trace")):

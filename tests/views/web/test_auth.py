@@ -88,7 +88,7 @@ def test_only_its_own_names_are_answered(served: tools.Served) -> None:
 
 
 def test_odd_requests_are_refused(served: tools.Served) -> None:
-    """Two hosts, none, an address for a proxy, a body, and what is no request."""
+    """Two hosts, none, an address for a proxy, a body, and what is not a request."""
     good, token = f"Host: 127.0.0.1:{served.port}", f"Authorization: Bearer {tools.TOKEN}"
     for data in (
         f"GET /api/runs HTTP/1.1\r\n{good}\r\nHost: evil.example\r\n{token}\r\n\r\n",

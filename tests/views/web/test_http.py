@@ -75,7 +75,8 @@ def test_strangers_who_ask_and_never_read_lock_nobody_out(served: tools.Served) 
         page.sendall(f"GET /api/live HTTP/1.1\r\n{token}".encode())
         answer = b""
         while b"hello" not in answer:
-            assert (more := page.recv(65536)), answer
+            more = page.recv(65536)
+            assert more, answer
             answer += more
         for number in range(300):
             one = held.enter_context(socket.socket())

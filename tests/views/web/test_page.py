@@ -152,7 +152,7 @@ def _every_tab(page: Page) -> None:
     plot.click(position={"x": 52 + (box["width"] - 62) * 410 / 599, "y": 11})
     expect(page.locator(".alert.here")).to_contain_text("far above")
     for tab, words in {
-        "Overview": "went into steps that counted", "System": "gpu/*/power", "Ranks": "rank 2", "Matrices": "13 of 13", "Samples": "1–50 of 52",
+        "Overview": "went into productive steps", "System": "gpu/*/power", "Ranks": "rank 2", "Matrices": "13 of 13", "Samples": "1–50 of 52",
         "Alerts": "deviations", "Trace": "backward", "Files": "files/report.md",
     }.items():  # fmt: skip
         page.get_by_role("tab", name=tab).click()

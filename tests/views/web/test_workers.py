@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
@@ -46,7 +48,7 @@ def test_a_job_whose_client_has_left_is_not_started() -> None:
         workers, go, started = Workers(1), threading.Event(), []
         first = asyncio.create_task(workers.run("a", go.wait, 20))
         second = asyncio.create_task(workers.run("a", started.append, 2))
-        await asyncio.sleep(0.01)
+        await _until(lambda: workers._busy.total() == len(workers._waiting) == 1)
         second.cancel()
         await asyncio.sleep(0)
         go.set()
@@ -55,6 +57,13 @@ def test_a_job_whose_client_has_left_is_not_started() -> None:
         assert started == []
 
     asyncio.run(main())
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0)
 
 
 def test_the_end_waits_no_longer_than_it_is_told() -> None:

@@ -15,7 +15,7 @@ WIPE = "\r\x1b[K"
 
 
 class ProgressLine:
-    """A line that changes with the segments that are done; nothing for short work or where nobody watches."""
+    """A line that changes with the segments that are done; nothing for short work or without a terminal."""
 
     def __init__(self, label: str, sizes: Mapping[Segment, int], *, quiet: bool) -> None:
         self._label, self._sizes = label, sizes

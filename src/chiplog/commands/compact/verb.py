@@ -29,7 +29,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN", help="the runs (default: all)")
     parser.add_argument("--prune", action="store_true", help="also compress journals that are finished and delivered")
     parser.add_argument("--quiet", action="store_true", help="print only errors")
-    parser.add_argument("--beside", action="store_true", help="at low priority, one compaction at a time per machine")
+    parser.add_argument(
+        "--beside", action="store_true", help="run at low priority, one compaction at a time per machine"
+    )
 
 
 def run(args: Namespace) -> int:
@@ -99,7 +101,7 @@ def _report(path: Path, answer: Answer, quiet: bool) -> int:
 
 @contextmanager
 def turn(folder: Path) -> Iterator[None]:
-    """Wait until no other process is inside; where that cannot be known, go on. The priority stays low afterwards."""
+    """Wait until no other process is inside, if that can be known. The priority stays low afterwards."""
     try:
         import fcntl
 

@@ -82,5 +82,5 @@ def _pass_on(end: int, stream: BinaryIO) -> None:
         try:
             stream.write(data)
             stream.flush()
-        except (OSError, ValueError):  # nobody reads our output any more; the command goes on
+        except (OSError, ValueError):  # our output is no longer read; the command continues
             continue

@@ -27,7 +27,7 @@ def activate(name: str, environ: dict[str, str]) -> None:
     """Put a stand-in first on the PYTHONPATH, which children inherit."""
     names = sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and not path.name.startswith("_"))
     if name not in names:
-        raise BadSetting(f"no stand-in for {name!r}; there are: {', '.join(names)}")
+        raise BadSetting(f"no stand-in for {name!r}; available: {', '.join(names)}")
     others = [part for part in environ.get("PYTHONPATH", "").split(":") if part and part != str(FOLDER / name)]
     environ["PYTHONPATH"] = ":".join([str(FOLDER / name), *others])
 
@@ -48,12 +48,12 @@ def check(name: str, command: Sequence[str], environ: Mapping[str, str]) -> None
     if word == "imported":
         raise ChiplogError(
             f"--as {name}: the real {name!r} ({origin}) is imported when {python[0]} starts, by a .pth file or a "
-            f"sitecustomize; remove that, or record beside it with chiplog.mirror({name!r})"
+            f"sitecustomize; remove that, or record alongside it with chiplog.mirror({name!r})"
         )
     if word == "found" and not Path(origin).is_relative_to(FOLDER):
         raise ChiplogError(
             f"--as {name}: this command would import the real {name!r} ({origin}): a Python with -E or -I ignores the "
-            f"PYTHONPATH, and a folder {name!r} beside the script comes first; change that, or use "
+            f"PYTHONPATH, and a folder {name!r} next to the script comes first; change that, or use "
             f"`import chiplog.compat.{name} as {name}`"
         )
 

@@ -20,7 +20,7 @@ STOPPED = (-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SI
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--as", dest="stand_in", metavar="TRACKER", help="what the command imports: wandb")
+    parser.add_argument("--as", dest="stand_in", metavar="TRACKER", help="tracker to stand in for: wandb")
     parser.add_argument("--project", help="the project of the run")
     parser.add_argument("--name", help="the name of the run (default: the command)")
     parser.add_argument("command", nargs=REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
@@ -31,7 +31,7 @@ def run(args: Namespace) -> int:
     if not command:
         raise BadSetting(f"no command to run; for example: {EXAMPLE}")
     if shutil.which(command[0]) is None:
-        raise BadSetting(f"there is no command {command[0]!r}; give a program on the PATH, such as `python train.py`")
+        raise BadSetting(f"no command {command[0]!r}; give a program on the PATH, such as `python train.py`")
     environ: dict[str, str] = dict(args.environ)
     if args.stand_in is not None:
         _become(args, command, environ)

@@ -67,9 +67,7 @@ def _one(text: str, args: Namespace, sources: list[Path]) -> str:
     args.root = root
     runs = find.paths(root)
     if len(runs) > 1:
-        messages.say(
-            f"{text} has {len(runs):,} runs, and this is the newest; --dir {text} makes the others known by name"
-        )
+        messages.say(f"{text} has {len(runs):,} runs, and this is the newest; --dir {text} lets you name the others")
     return str(find.find(find.LATEST, root))
 
 
@@ -86,7 +84,7 @@ def _several(texts: list[str], name: str, args: Namespace, sources: list[Path]) 
         else:
             left += [str(path) for path in find.paths(root)]
     if args.verb == "ui" and not left and args.root.is_dir():
-        args.more_roots = roots  # beside our own
+        args.more_roots = roots  # in addition to our own
     elif roots and not left:
         args.root, args.more_roots = roots[0], roots[1:]
     else:

@@ -20,7 +20,7 @@ def match(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
         matching = matching or [name for name in names if ends_in(name, pattern)]
         if not matching:
             hint = did_you_mean(pattern, names)
-            raise UnknownSeries(f"no series {pattern!r}; {hint}there are: {some(names) or 'none'}")
+            raise UnknownSeries(f"no series {pattern!r}; {hint}available: {some(names) or 'none'}")
         matches.update(dict.fromkeys(matching))
     return list(matches)
 

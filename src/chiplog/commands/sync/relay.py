@@ -23,7 +23,7 @@ def main(run: Path) -> None:
     try:
         orders = read_orders()
     except (EOFError, OSError, msgspec.MsgspecError) as error:
-        sys.exit(f"the relay got no orders: {error}")
+        sys.exit(f"the relay received no instructions: {error}")
     inside = all(name in SERVICES and SERVICES[name].inside for name in orders.services)
     if inside and not os.environ.get("WANDB_DIR"):
         os.umask(0o077 & ~access_of(run))  # what the packages of services write in the run directory is as the run is

@@ -1,4 +1,4 @@
-"""Deliver to services what they do not have yet."""
+"""Send services the records they are missing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _all(args: Namespace) -> int:
         chosen = [path for path in layout.find_runs(args.root) if destination_of(path, args.environ)]
         forget_old(args.environ)
         if not chosen:
-            print(f"no run of yours under {args.root} uses a service; name runs, and a service with --to")
+            print(f"none of your runs under {args.root} uses a service; name the runs, and a service with --to")
             return 0
     if args.set and len(args.to) != 1:
         raise BadSetting("--set is an option of one sink: name it with --to, such as --to mlflow")

@@ -1,6 +1,6 @@
 """A stand-in for `wandb`: `import chiplog.compat.wandb as wandb`, and the same calls are kept by chiplog.
 
-No server, no account, no process beside the training. Whatever is accepted and not kept is reported once, and nothing
+No server, no account, no extra process. Anything that is accepted and not kept is reported once, and nothing
 raises into a training loop (docs/integrations.md).
 """
 
@@ -101,7 +101,7 @@ def init(
 def log(data: Any = None, step: int | None = None, commit: bool | None = None, sync: object = None) -> None:  # noqa: ARG001
     """`Run.log` on the open run."""
     if _current is None:
-        messages.once("log before init", "wandb.log before wandb.init: there is no run, and the values are not kept")
+        messages.once("log before init", "wandb.log before wandb.init: there is no run, so the values are not kept")
     else:
         _current.rows.log(data, step, commit)
 

@@ -60,7 +60,8 @@ def _fits(value: Any, wanted: Any) -> bool:
                 if _fits(value, bound):
                     return False
             elif name not in OPERATORS:
-                messages.once(f"filter {name}", f"the filter {name!r} is not known; there are: {', '.join(OPERATORS)}")
+                choices = ", ".join(OPERATORS)
+                messages.once(f"filter {name}", f"the filter {name!r} is not known; choose from: {choices}")
                 return False
             elif not OPERATORS[name](value, bound):
                 return False

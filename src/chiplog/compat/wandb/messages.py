@@ -33,7 +33,7 @@ def not_kept(name: str, why: str = "there is no server") -> None:
 
 def failed(what: str, error: BaseException) -> None:
     """Report an error that the script must not see; the same one only once."""
-    once(f"{what} {type(error).__name__}", f"{what} failed and training goes on: {cut(repr(error), 200)}")
+    once(f"{what} {type(error).__name__}", f"{what} failed; training continues: {cut(repr(error), 200)}")
 
 
 def guarded(default: T) -> Callable[[Callable[P, T]], Callable[P, T]]:

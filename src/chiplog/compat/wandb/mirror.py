@@ -1,4 +1,4 @@
-"""Records what W&B's real client is given, beside it; none of this can break one of its calls."""
+"""Records what W&B's real client is given, in a separate run; none of this can break one of its calls."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The background thread of a run, its tasks, and the processes beside it."""
+"""The background thread of a run, forks, and processes next to the training process."""

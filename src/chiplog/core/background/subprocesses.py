@@ -1,4 +1,4 @@
-"""Processes that chiplog starts beside the training, and that outlive it."""
+"""Processes that chiplog starts next to the training process, and that outlive it."""
 
 from __future__ import annotations
 

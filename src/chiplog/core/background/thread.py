@@ -82,5 +82,5 @@ class Background:
         try:
             return task()
         except BaseException as error:  # a rule of the user may raise anything, even SystemExit
-            messages.once(f"task {task!r}", f"a background task failed and will be tried again: {error!r}")
+            messages.once(f"task {task!r}", f"a background task failed and will be retried: {error!r}")
             return 5.0

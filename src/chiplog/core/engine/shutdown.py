@@ -100,7 +100,7 @@ class SinkDelivery(msgspec.Struct, frozen=True):
                 "init(relay='thread') runs it here"
             )
         if name not in self.sinks:
-            raise UnknownSink(f"this run has no sink {name!r}; it has: {', '.join(self.sinks) or 'none'}")
+            raise UnknownSink(f"this run has no sink {name!r}; available: {', '.join(self.sinks) or 'none'}")
         return self.sinks[name]
 
 

@@ -1,4 +1,4 @@
-"""Reads the files of a run, whoever made it.
+"""Reads the files of any run, including untrusted ones.
 
 Only regular files are opened, no link inside the run is followed, nothing is waited for, and no more is read than was
 asked for. A path inside a run is a text with slashes, such as "journal/r00000-a01-0000.jsonl".
@@ -52,7 +52,7 @@ def read_bytes(run: Path, name: str, most: int = LARGEST, *, single: bool = Fals
 
 
 def native_path(file: FileIO, path: Path) -> str:
-    """A path by which a package opens the very file that is open, whatever is at its own `path` by now."""
+    """A path by which a package opens the very file that is open, whatever is at its own `path` meanwhile."""
     opened = f"/dev/fd/{file.fileno()}"
     return opened if os.path.exists(opened) else str(path)  # noqa: PTH110  not on Windows
 

@@ -1,6 +1,6 @@
-"""Creates and replaces files: inside a run, which somebody else may have made, never through a link.
+"""Creates and replaces files: inside a run, which someone else may have made, never through a link.
 
-Temporary names cannot be guessed and are created exclusively, so that nobody can put a link in their place.
+Temporary names cannot be guessed and are created exclusively, so that no other process can put a link in their place.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Watcher(Protocol):
         ...
 
     def poll(self) -> None:
-        """Find out what is done by now, without blocking."""
+        """Find out what is done so far, without blocking."""
         ...
 
     def expire(self) -> None:
@@ -154,7 +154,7 @@ class Tracer:
             messages.once("device span", f"the device part of span {span.name!r} is left out: {error!r}")
 
     def finish_work(self, work: Work, end: int, error: str = "") -> None:
-        """Accept work that is done or abandoned; it goes on the timelines of its devices when spans are taken, once."""
+        """Accept work that is done or abandoned; it is put on its devices' timelines when spans are taken, once."""
         if len(self._landed) <= WAKE or not self.is_full():
             self._landed.append((work, end, error))
 
@@ -169,7 +169,7 @@ class Tracer:
             self._watcher.wait_for_work(timeout)
 
     def poll(self) -> None:
-        """End the parts on devices whose work is done by now."""
+        """End the parts on devices whose work is done."""
         if self._watcher is not None and len(self._watcher):
             self._watcher.poll()
 

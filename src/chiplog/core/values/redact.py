@@ -138,7 +138,7 @@ def redact_command(argv: Sequence[str]) -> list[str]:
         flag, equals, value = word.partition("=")
         login = flag if flag in _LOGIN_FLAGS else before if before in _LOGIN_FLAGS else ""
         header = _HEADER_ARGUMENT.compiled.fullmatch(value if equals and flag.startswith("-") else word)
-        if hide_next:  # even if it starts with a dash: a flag that is hidden by mistake harms nobody
+        if hide_next:  # even if it starts with a dash: hiding a flag by mistake does no harm
             shown.append(HIDDEN)
         elif equals and is_secret_key(flag):
             shown.append(f"{flag}={HIDDEN}")

@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 
 class StopWatch:
-    """Times a block, reports the time to the logger and, with `wbtag`, records it in the current run, beside the rows,
-    and in an active run of W&B.
+    """Times a block, reports the time to the logger and, with `wbtag`, records it apart from the rows in the current
+    run and in an active run of W&B.
 
     >>> with StopWatch("forward pass", wbtag="timing/forward") as watch: ...
     >>> watch.elapsed

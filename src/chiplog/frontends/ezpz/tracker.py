@@ -205,8 +205,8 @@ def open_backends(
                 opened.append(OtherSink(name, **arguments))
         except ChiplogError as error:
             choices = [*dict.fromkeys((*registry.names()[:-1], *_registered)), registry.NONE]
-            why = str(error).partition("; there are: ")[0]
-            logger.warning("backend %r is left out: %s; there are: %s", name, why, ", ".join(choices))
+            why = str(error).partition("; available: ")[0]
+            logger.warning("backend %r is left out: %s; available: %s", name, why, ", ".join(choices))
         except Exception as error:
             logger.warning("backend %r is left out: %s: %s", name, type(error).__name__, error)
     return opened

@@ -1,4 +1,4 @@
-"""Functions beside a history: the summary line, device memory, setting up torch and services."""
+"""Functions other than the history: the summary line, device memory, setting up torch and services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""W&B's own client in this process, for scripts that call `wandb.log` or `wandb.save` beside the tracker.
+"""W&B's own client in this process, for scripts that call `wandb.log` or `wandb.save` as well as the tracker.
 
 Its rows have the training step as W&B's step, like the original's, so that what a script logs at a step joins them.
 """

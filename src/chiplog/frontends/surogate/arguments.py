@@ -29,7 +29,7 @@ class GPUUtilInfo:
         for name in self.NAMES:
             setattr(self, name, fields.pop(name, "" if name == "throttle_reason" else 0))
         if fields:
-            raise TypeError(f"a GPU has no {next(iter(fields))!r}; it has: {', '.join(self.NAMES)}")
+            raise TypeError(f"a GPU has no {next(iter(fields))!r}; available: {', '.join(self.NAMES)}")
 
 
 # The names of the fields of `GPUUtilInfo` in the table of GPU metrics.
@@ -88,7 +88,7 @@ def numbers(values: Mapping[str, object], report: Report) -> dict[str, int | flo
 def loggable(
     run: Run, group: str, row: Mapping[str, object], documented: Sequence[str], step: object, report: Report
 ) -> dict[str, Plain]:
-    """The values of a row that can be logged; texts are recorded beside it, for its record in the file."""
+    """The values of a row that can be logged; texts are recorded separately, for its record in the file."""
     kept: dict[str, Plain] = {}
     for name, raw in row.items():
         value = number(raw)

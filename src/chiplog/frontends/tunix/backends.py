@@ -120,7 +120,7 @@ def start_run(
     config: Options | None = None,
     backends: Iterable[object] = (),
 ) -> Run:
-    """Start a run beside the current one, with these sinks and users' backends."""
+    """Start a run next to the current one, with these sinks and users' backends."""
     environ = dict(os.environ)
     arguments = {"project": layout.slug(project, "tunix"), "name": name or _timestamp(), "sinks": sinks or {"none": {}}}
     chosen = settings.load(arguments, environ, Path.cwd())

@@ -77,7 +77,7 @@ def _factories(options: MetricsLoggerOptions) -> list[BackendFactory]:
     """The factories that replace the defaults."""
     for key in options.backend_kwargs:
         if key not in BACKENDS:
-            raise BadSetting(f"backend_kwargs has no {key!r}; there are: {', '.join(BACKENDS)}")
+            raise BadSetting(f"backend_kwargs has no {key!r}; available: {', '.join(BACKENDS)}")
     factories = [*options.backend_factories, *(options.backend_kwargs.get("custom_backend") or ())]
     for factory in factories:
         if not callable(factory):
@@ -154,7 +154,7 @@ def _tensorboard(options: MetricsLoggerOptions) -> Options:
     kwargs = options.backend_kwargs.get("tensorboard") or {}
     for key in kwargs:
         if key not in TENSORBOARD:
-            raise BadSetting(f"backend_kwargs['tensorboard'] has no {key!r}; there are: {', '.join(TENSORBOARD)}")
+            raise BadSetting(f"backend_kwargs['tensorboard'] has no {key!r}; available: {', '.join(TENSORBOARD)}")
     return backends.event_file(kwargs.get("log_dir", options.log_dir))
 
 

@@ -52,7 +52,7 @@ class WatchedSeries:
                 continue
             if len(self._seen) >= MOST_SEEN or len(self.names) >= MOST_WATCHED:
                 messages.once(
-                    "watched names", f"alerts watch the first {len(self.names):,} series only: there are too many"
+                    "watched names", f"alerts watch the first {len(self.names):,} series only: the run has too many"
                 )
                 return
             self._seen.add(name)

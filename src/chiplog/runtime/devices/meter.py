@@ -37,11 +37,11 @@ def meter(
     for option in options:
         if option not in (names := _options()):
             raise BadSetting(
-                f"run.meter has no option {option!r}; {did_you_mean(option, names)}there are: {', '.join(names)}"
+                f"run.meter has no option {option!r}; {did_you_mean(option, names)}available: {', '.join(names)}"
             )
     try:
         if hardware.dtype_name(dtype) is None:
-            raise ValueError(f"unknown dtype {dtype!r}; there are: {', '.join(hardware.DTYPES)}")
+            raise ValueError(f"unknown dtype {dtype!r}; available: {', '.join(hardware.DTYPES)}")
         if model is not None:
             flops_per_token = _count(model)
         elif params is not None and flops_per_token is None:

@@ -78,7 +78,7 @@ class Capture:
                 messages.say(f"sys.{name} cannot be captured: {error}")
 
     def close(self) -> None:
-        """Write what is left and restore the streams; a `write` that others have wrapped by now only passes text on."""
+        """Write what is left and restore the streams; a `write` that others have since wrapped only passes text on."""
         self._add_traceback()
         self._on = False
         for tap in self._taps:

@@ -2,7 +2,7 @@
 
 Exit handlers run when the interpreter has released the `SystemExit` that ends the process. So while a run is open,
 `sys.exit`, `exit` and `quit` leave a mark on the exception they raise. If the mark is released while a frame is
-running, somebody has caught the exception; otherwise the interpreter is exiting with it.
+running, the exception was caught; otherwise the interpreter is exiting with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from chiplog.runtime.process import notebook
 _DOORS = ((sys, "exit"), (builtins, "exit"), (builtins, "quit"))
 _lock = threading.Lock()
 _watching = 0  # runs
-_args: tuple[object, ...] | None = None  # of the last marked exception, until somebody catches it
+_args: tuple[object, ...] | None = None  # of the last marked exception, until it is caught
 
 
 def flush_on_signal(made: Run) -> None:
@@ -112,7 +112,7 @@ def unmark_exits() -> None:
 
 
 def exit_error() -> SystemExit | None:
-    """The `SystemExit` with which this process exits, if a watched call has raised it and nobody has caught it."""
+    """The `SystemExit` with which this process exits, if a watched call has raised it and it was not caught."""
     return None if _args is None else SystemExit(*_args)
 
 

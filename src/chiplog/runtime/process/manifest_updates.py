@@ -1,4 +1,4 @@
-"""Keeps `run.json` up to date while a run goes on: what changes in its name, tags, config and summary."""
+"""Keeps `run.json` up to date during a run: changes to its name, tags, config and summary."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ManifestUpdates:
             self._changed = True
 
     def note_environment(self, environment: Mapping[str, Plain]) -> None:
-        rank = manifest.load(self._path).rank  # another rank may keep the run by now
+        rank = manifest.load(self._path).rank  # another rank may have taken over the run
         with self._lock:
             self._about.environment, self._about.rank = dict(environment), rank
             self._changed = True

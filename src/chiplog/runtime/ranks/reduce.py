@@ -109,7 +109,7 @@ class Reduce:
 
     @property
     def has_group(self) -> bool:
-        """Whether there is a process group by now."""
+        """Whether a process group exists yet."""
         return has_group(self._group)
 
     @property
@@ -130,7 +130,7 @@ class Reduce:
         membership = self._rounds.membership
         if membership.was_formed:
             return "" if membership.is_last else "the group was incomplete at the end"
-        # Many scripts start a run only on rank 0; then nobody misses statistics that nobody asked for.
+        # Many scripts start a run only on rank 0; statistics that were not requested are not missed there.
         return "not all ranks have called chiplog.init" if self._options.asked else ""
 
     def _exit(self) -> None:

@@ -65,7 +65,7 @@ def _parse(text: str) -> ReduceOptions | None:
         elif word[:1] == "p" and word[1:].isdecimal() and int(word[1:]) <= 100:
             quantiles.append(int(word[1:]))
         elif word not in ("on", "true", "1", "async"):
-            raise BadSetting(f"reduce={text!r}: unknown option {word!r}; there are: {', '.join(WORDS)}")
+            raise BadSetting(f"reduce={text!r}: unknown option {word!r}; available: {', '.join(WORDS)}")
     if "off" in chosen:
         return None
     return ReduceOptions(

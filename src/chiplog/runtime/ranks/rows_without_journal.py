@@ -32,7 +32,7 @@ class RowsWithoutJournal:
             self._rows[names] += 1
 
     def missing(self) -> tuple[int, str]:
-        """How many rows have a name that nobody keeps, and what to do; reported once."""
+        """How many rows have a name that no rank keeps, and what to do; reported once."""
         names = {name for row in self._rows for name in row}
         if not names or not (lost := sorted(names - set(self._kept(names)))):
             return 0, ""

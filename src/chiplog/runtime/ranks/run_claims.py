@@ -1,6 +1,6 @@
 """Claims on a run: the first rank of a launch that writes its number keeps the run.
 
-In the store of torch.distributed or JAX if one is set up, otherwise in a small file beside the runs.
+In the store of torch.distributed or JAX if one is set up, otherwise in a small file next to the runs.
 """
 
 from __future__ import annotations

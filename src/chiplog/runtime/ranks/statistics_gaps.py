@@ -45,8 +45,8 @@ class Gaps:
             self.run.event("gap", across="ranks", reason=reason, step=step)
             messages.once(
                 f"late {id(self)}",
-                f"{reason}: from step {step} on, rows have no statistics over all ranks; training continues, and the "
-                "statistics return when all ranks do",
+                f"{reason}: from step {step} on, rows have no statistics over all ranks; training continues, and "
+                "statistics resume when all ranks are back",
             )
         elif not absent:
             first, since = self._absent_since
@@ -87,7 +87,7 @@ class Gaps:
         if self._main and self.run is not None:
             messages.say(
                 f"statistics across ranks stop at step {gap.step}: {gap.reason}; training and journals continue, and "
-                "the statistics return when all ranks do"
+                "statistics resume when all ranks are back"
             )
 
 

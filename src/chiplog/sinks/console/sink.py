@@ -247,7 +247,7 @@ class Console:
             text = Aside(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
             _enter_cell(self._stream)
             progress_bars.write(self._stream, text)
-        except Exception as error:  # the stream, and tqdm or rich beside it, may be any object
+        except Exception as error:  # the stream, and tqdm or rich, may be any object
             messages.once("console", f"the console cannot be written ({error}); the run continues")
         self._bar = bar
 

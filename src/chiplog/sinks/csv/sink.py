@@ -1,4 +1,4 @@
-"""CSV files: the metrics as one table, each logged table as another, and the config beside them."""
+"""CSV files: the metrics as one table, each logged table as another, and the config."""
 
 from __future__ import annotations
 

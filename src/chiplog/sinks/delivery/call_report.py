@@ -29,7 +29,7 @@ class CallReport:
         if say and calls.retried:
             messages.once(
                 f"retried {name} {id(self)}",
-                f"sink {name!r} raised {calls.retried}; it was tried again and has everything",
+                f"sink {name!r} raised {calls.retried}; it was retried and received everything",
             )
         if calls.skipped == self._skipped:
             return
@@ -37,7 +37,7 @@ class CallReport:
         if say:
             messages.once(
                 f"skipped {name} {id(self)}",
-                f"sink {name!r} rejected a call ({calls.why}); it is skipped and counted, delivery continues",
+                f"sink {name!r} rejected a call ({calls.why}); the call is skipped and counted; delivery continues",
             )
         try:
             write_health(self._run, name, self._segment, health())

@@ -171,7 +171,7 @@ class Courier:
         return f"{what} are not delivered ({why})"
 
     def _open(self) -> None:
-        """Look at a sink that exists by now: its calls, its state."""
+        """Read the calls and the state of a sink that exists."""
         sink = self.sink = self.sink.sink if isinstance(self.sink, MadeSink) else self.sink
         if isinstance(sink, Wrapper):
             self._calls = sink.calls

@@ -1,6 +1,6 @@
 """Where the services of a user's own runs are: in the user's state directory, and never in a run.
 
-A run directory may come from somebody else. So what it says about its services is shown and not used, and `chiplog
+A run directory may come from someone else. So what it says about its services is shown and not used, and `chiplog
 sync` reads here what `init` wrote when the run was made: by this user, on this machine, at this path.
 """
 
@@ -82,7 +82,7 @@ def _note(run: Path, service: str, options: Mapping[str, object], cwd: str, envi
 
 
 def destination_of(run: Path, environ: Mapping[str, str]) -> Destination | None:
-    """What the user noted about this run; None for a run that was made by somebody else, elsewhere, or moved."""
+    """What the user noted about this run; None for a run that was made by someone else, made elsewhere, or moved."""
     try:
         destination = msgspec.json.decode(reading.read_bytes(_folder(environ), _name(run)), type=Destination)
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The relay: a process beside the training that delivers its journal to services.
+"""The relay: a process separate from training that delivers its journal to services.
 
 So the training process imports none of their packages, shares no interpreter with them and never waits for them at its
 end; and if it is killed, its last records still arrive. A pipe tells the relay that the run has ended, and it notices
@@ -41,7 +41,7 @@ STATUS = 0.5  # s between writes of its status
 LOOK, SOON, HOPELESS = 0.25, 1.0, 5.0  # s at the end: between looks at its status; until a failure is reported; and
 # the longest wait for services that fail
 DONE = b"done"
-PIPE = 60_000  # bytes that a pipe holds before whoever writes has to wait
+PIPE = 60_000  # bytes that a pipe holds before the writer has to wait
 
 
 class Orders(msgspec.Struct):
@@ -115,8 +115,7 @@ class Relay:
         if self._process is not None and self._process.returncode is not None and not status.over:
             messages.once(
                 f"relay {self._base}",
-                f"the relay process ended with code {self._process.returncode} and is started again; "
-                f"see {self._base}.log",
+                f"the relay process ended with code {self._process.returncode} and is restarted; see {self._base}.log",
             )
             if time.monotonic() - self._started > RESTART:
                 self.end()
@@ -215,7 +214,7 @@ class Relay:
         assert pipe is not None
         if len(data) <= PIPE:
             pipe.write(data)
-        else:  # nobody waits until the relay reads them
+        else:  # do not wait until the relay reads them
             threading.Thread(target=_write_all, args=(pipe, data), name="chiplog-orders", daemon=True).start()
 
     def _status(self) -> Status:

@@ -89,7 +89,7 @@ class SinkCursor:
                 return False
             self._saved = cursors.load(self.path)
         except (OSError, ValueError):
-            return False  # being written, or damaged, which whoever gets the lease reports
+            return False  # being written, or damaged, which the holder of the lease reports
         self._modified = modified
         return True
 

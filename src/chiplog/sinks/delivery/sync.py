@@ -56,7 +56,7 @@ class Sync:
             self._couriers.append(Courier(name, sink, self._run, segment, secrets=secrets))
 
     def _try_again(self) -> None:
-        """Open what was refused before, if it is let in by now."""
+        """Open what was refused before, if it is accepted now."""
         before = len(self._couriers)
         for name in self._refused & self._failed.keys():
             self._open(name)

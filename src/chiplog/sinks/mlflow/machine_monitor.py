@@ -1,4 +1,4 @@
-"""MLflow's own system metrics, sampled beside the delivery."""
+"""MLflow's own system metrics, sampled during delivery."""
 
 from __future__ import annotations
 

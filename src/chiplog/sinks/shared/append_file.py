@@ -59,7 +59,7 @@ class AppendFile:
         return True
 
     def replace(self, pieces: Iterable[bytes]) -> None:
-        """Write a new file beside the old one, and rename it into place."""
+        """Write a new file next to the old one, and rename it into place."""
         make_place(self.path.parent)
         for name in writing.unfinished(self.path, reading.path_names(self.path.parent)):
             writing.remove(self.path.with_name(name))
@@ -80,7 +80,7 @@ class AppendFile:
         self._fd, self.size = fd, size
 
     def length(self) -> int:
-        """The length of the file on disk, whoever wrote it."""
+        """The length of the file on disk, even if another program wrote it."""
         try:
             return reading.path_status(self.path).st_size
         except FileNotFoundError:
@@ -131,7 +131,7 @@ def keep_aside(path: Path) -> None:
 
 
 def numbered(path: Path, form: str) -> Path:
-    """The first free path beside another, such as `metrics.1.csv`."""
+    """The first free path next to another, such as `metrics.1.csv`."""
     for number in count(1):
         free = path.with_name(form.format(name=path.name, stem=path.stem, suffix=path.suffix, number=number))
         if not os.path.lexists(free):

@@ -14,7 +14,7 @@ from chiplog.store.journal.cursors import services
 from chiplog.store.runs import liveness
 
 RENEW = 10.0  # s
-UNREADABLE = 1.0  # s after which a lease that names nobody is nobody's
+UNREADABLE = 1.0  # s after which a lease that names no process is free
 SIZE = 64 << 10  # bytes of a lease at most
 EXPIRES = 60.0  # s without renewal; sooner if the holder is seen to be gone
 

@@ -42,7 +42,7 @@ def with_step(values: Mapping[str, Plain], step: int | float) -> dict[str, Plain
 
 
 def own_name(name: str, taken: Container[str]) -> str:
-    """The name of a metric beside a column that is called the same: `step/value`."""
+    """The name of a metric when a column is called the same: `step/value`."""
     name += "/value"
     while name in taken:
         name += "/value"

@@ -39,7 +39,7 @@ SETTINGS: dict[str, Plain] = {
 
 class RunOptions(NamedTuple):
     mode: str  # online, offline or disabled
-    adopted: str | None  # the id of a run to continue, which may have rows of others
+    adopted: str | None  # the id of a run to continue, which may have rows from elsewhere
     resume: str  # must, never or allow
     project: str | None
     about: Mapping[str, Plain]  # other arguments of `wandb.init`

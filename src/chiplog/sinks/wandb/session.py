@@ -34,7 +34,7 @@ class Session:
         self._resume = options.resume
         self._entity = options.about.get("entity")
         self._started = False  # at W&B, by us
-        self._foreign: dict[str, int] = {}  # rows of others in adopted runs, by id
+        self._foreign: dict[str, int] = {}  # rows from elsewhere in adopted runs, by id
         self._confirmation: Confirmation | None = None
 
     def state(self) -> dict[str, Plain]:

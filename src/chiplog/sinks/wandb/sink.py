@@ -45,7 +45,7 @@ def open_sink(
     current: bool = False,
     by_step: bool = False,
 ) -> Wandb:
-    """`id` names a run at W&B to continue, which may have rows of others; with `resume` "must" it has to exist, with
+    """`id` names a run at W&B to continue, which may have other rows; with `resume` "must" it has to exist, with
     "never" it must not. With `history`, the end of the run adds all of it as one table. `settings` are W&B's own
     (`wandb.Settings`) and override ours; `config` is added to that of the run. With `current` it becomes `wandb.run` in
     this process, unless another run of W&B is active. With `by_step`, rows are at their training step, as those of

@@ -1,1 +1,1 @@
-"""What one run holds: its parts and the tails beyond them. No other module walks the segments of a run."""
+"""What one run holds: its segments, read from parts and the tails beyond them, and all but points and spans."""

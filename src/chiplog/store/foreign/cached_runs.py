@@ -1,6 +1,6 @@
 """Opens the runs of other trackers in place: converted into the user's cache, and brought up to date when they change.
 
-Nothing is ever written beside the source. The runs of a source are an ordinary directory of runs in the
+Nothing is ever written next to the source. The runs of a source are an ordinary directory of runs in the
 cache, so everything that reads runs reads it; it may be deleted at any time.
 """
 

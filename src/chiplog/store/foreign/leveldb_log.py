@@ -1,6 +1,6 @@
 """The framing of LevelDB's log, in which W&B stores its records: blocks of 32 KiB with checksummed pieces.
 
-A piece that does not match its checksum is skipped, and reading goes on with the next whole one.
+A piece that does not match its checksum is skipped, and reading continues with the next whole one.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class LogReader:
 
     @staticmethod
     def _next(data: bytes, base: int, at: int) -> int:
-        """Where to go on behind a damaged piece: at the next whole one in its block, or else at the next block."""
+        """Where to continue after a damaged piece: at the next whole one in its block, or else at the next block."""
         border = min(len(data), at + BLOCK - (base + at) % BLOCK)
         for start in range(at + 1, border - _HEAD.size):
             if data[start + 6] in _TYPES:

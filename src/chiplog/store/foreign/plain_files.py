@@ -1,4 +1,4 @@
-"""Small files of others as plain data: YAML, JSON, and numbers in texts. Whatever cannot be read is empty."""
+"""Other programs' small files as plain data: YAML, JSON, and numbers in texts. What cannot be read is empty."""
 
 from __future__ import annotations
 

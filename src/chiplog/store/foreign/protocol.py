@@ -1,7 +1,7 @@
 """What a foreign format is: a function that finds runs in a folder, and runs that become records.
 
 A format is a module in `formats` with a function `find(folder)`. It looks at the files, never only at their names, and
-never writes beside them. What it cannot keep it reports, with a reason.
+never writes next to them. What it cannot keep it reports, with a reason.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Restart:
 
 @dataclass
 class Position:
-    """Everything before it has been read; `value` is where to go on, as plain data."""
+    """Everything before it has been read; `value` is where to continue, as plain data."""
 
     value: Plain
     done: float = 0.0  # the share of the source that has been read, for progress

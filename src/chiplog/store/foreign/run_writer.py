@@ -34,7 +34,7 @@ WORTHWHILE = 1 << 20  # bytes of a segment from which on a part is written
 
 
 class Written(msgspec.Struct):
-    """How far a journal has been written; saved beside it, so that the next conversion goes on from there."""
+    """How far a journal has been written; saved next to it, so that the next conversion continues from there."""
 
     launch: str
     attempt: int = 0
@@ -142,7 +142,7 @@ class RunWriter:
     def _ready(self, time: int) -> None:
         if not self.written.attempt:
             self._start_attempt(time)
-        elif self.written.finished:  # there is more, after all: the same launch goes on
+        elif self.written.finished:  # there is more after all: the same launch continues
             self._close_segment()
             self._start_attempt(max(time, self.written.last_time))
         elif self.written.size >= LARGEST:

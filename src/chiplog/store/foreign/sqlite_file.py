@@ -1,4 +1,4 @@
-"""SQLite files of others: opened for reading only, without a write beside them, and trusted in nothing.
+"""Other programs' SQLite files: opened read-only, without writing next to them, and not trusted.
 
 A file in WAL mode is copied first, because SQLite would create its shared memory next to it. Only tables are read,
 never views, and no function is called but `min`.

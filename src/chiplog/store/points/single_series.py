@@ -1,6 +1,6 @@
 """Reads one series of one journal, and nothing else: for one metric across a thousand ranks.
 
-Every line is checked against its CRC as always, but only one value of each row is decoded. If a line is damaged, the
+Every line is checked against its CRC as usual, but only one value of each row is decoded. If a line is damaged, the
 usual scanner reads the journal instead.
 """
 

@@ -201,20 +201,20 @@ def _alike(pattern: str, name: str) -> bool:
 
 def _unknown(wanted: str, candidates: Sequence[_Candidate], root: Path) -> str:
     if not root.is_dir():
-        return f"no run {wanted!r}: there is no directory {str(root)!r}; --dir or CHIPLOG_DIR names another one"
+        return f"no run {wanted!r}: there is no directory {str(root)!r}; choose another with --dir or CHIPLOG_DIR"
     if not candidates:
-        return f"no run {wanted!r} under {root}, which has no runs; `chiplog demo` makes one, --dir names another one"
+        return f"no run {wanted!r} under {root}, which has no runs; `chiplog demo` makes one, --dir chooses another"
     projects = dict.fromkeys(name for one in candidates for name in one.projects)
     names = dict.fromkeys(name for one in candidates for name in one.names if name)
     if "/" in wanted:
         names = {f"{one.project}/{name}": None for one in candidates for name in one.names if name}
     hint = did_you_mean(wanted, [*projects, LATEST, *names])
-    return f"no run {wanted!r} under {root}; {hint}there are: {_some(candidates)}"
+    return f"no run {wanted!r} under {root}; {hint}available: {_some(candidates)}"
 
 
 def _projects(wanted: str, candidates: Sequence[_Candidate]) -> str:
     projects = list(dict.fromkeys(one.project for one in candidates))
-    return f"{did_you_mean(wanted, projects)}there are: {some(projects) or 'none'}"
+    return f"{did_you_mean(wanted, projects)}available: {some(projects) or 'none'}"
 
 
 def _some(candidates: Sequence[_Candidate]) -> str:

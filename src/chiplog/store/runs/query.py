@@ -84,7 +84,7 @@ class _Parser:
             return lambda _: True
         test = self._any()
         if self._at < len(self._text):
-            raise self._error(f"a ')' too many at {self._rest()!r}")
+            raise self._error(f"unexpected ')' at {self._rest()!r}")
         return test
 
     def _any(self) -> Test:
@@ -120,9 +120,9 @@ class _Parser:
             return self._compare(_unquoted(match["key"]), match["op"], match["value"])
         match = _WORD.match(self._text, self._at)
         if match is None or match[0].count('"') == 1:
-            raise self._error(f"did not understand {self._rest()!r}")
+            raise self._error(f"cannot parse {self._rest()!r}")
         if re.search(r"[<>=!~:]", re.sub(r'"[^"]*"', "", match[0])):
-            raise self._error(f"did not understand {self._rest()!r}")
+            raise self._error(f"cannot parse {self._rest()!r}")
         self._at = match.end()
         return _search(_unquoted(match[0]))
 

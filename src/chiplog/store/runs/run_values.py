@@ -122,7 +122,7 @@ class Keys:
             raise BadQuery(f"{key!r} may be {' or '.join(map(repr, names[:5]))}; write one of them in full")
         names = list(dict.fromkeys((*FIELDS, *settings, *metrics)))
         hint = did_you_mean(key, names)
-        raise BadQuery(f"no run has a setting or metric {key!r}; {hint}there are: {some(names, 30)}")
+        raise BadQuery(f"no run has a setting or metric {key!r}; {hint}available: {some(names, 30)}")
 
 
 def load(paths: Iterable[Path]) -> list[RunValues]:

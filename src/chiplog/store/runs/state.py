@@ -210,7 +210,7 @@ def describe(run: Path) -> str:
         segments = layout.segments(run)
         step = highest_step(run, segments[0].rank) if segments else None
         return f"{which}: {state_of(run)}" + ("" if step is None else f", step {step:,}")
-    except (OSError, ImportError):  # gone by now, or compressed and pyarrow is not installed
+    except (OSError, ImportError):  # gone meanwhile, or compressed and pyarrow is not installed
         return which
 
 

@@ -32,7 +32,7 @@ LONGEST = 300  # characters of a text in a list
 MOST = 300  # settings or values of a run in a list
 FORMAT = 4  # of the cache file
 
-FINAL = ("finished", "failed", "interrupted", "killed", "ended")  # a lost run may go on elsewhere
+FINAL = ("finished", "failed", "interrupted", "killed", "ended")  # a lost run may still be training elsewhere
 SETTLED = 60.0  # s since the last write, after which a run in such a state is not written any more
 
 UNREADABLE = "unreadable"  # the state of a run of another user

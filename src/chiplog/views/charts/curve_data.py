@@ -166,7 +166,7 @@ def label(names: Sequence[str]) -> str:
 
 
 def _at(other: Buckets, middle: Buckets, what: str) -> Floats:
-    """Values of other buckets at the positions of ours."""
+    """Values of other buckets at the positions of these."""
     values: Floats = getattr(other, what)
     if len(other.low) == len(middle.low) and bool(np.array_equal(other.low, middle.low)):
         return values

@@ -85,7 +85,7 @@ def _save_png(figure: Figure, path: File) -> None:
 
 
 def metric(drawn: Curve, title: str, *, ranks: bool, page: Figure | None = None) -> Figure:
-    """One metric: its curve, and the distribution of its values beside it; reuses a given page."""
+    """One metric: its curve, and the distribution of its values next to it; reuses a given page."""
     if page is None:
         figure, (axes,) = new(7.2, 3.4)
     else:
@@ -345,7 +345,7 @@ def _marks(axes: Axes, drawn: Curve) -> None:
 
 
 def _distribution(axes: Axes, drawn: Curve) -> None:
-    """Draw the distribution of the values beside the axes, on the same scale; not of a few, nor of one constant."""
+    """Draw the distribution of the values next to the axes, on the same scale; not of a few, nor of one constant."""
     values = drawn.mean[np.isfinite(drawn.mean) & (drawn.mean >= drawn.bottom) & (drawn.mean <= drawn.top)]
     bins = np.geomspace(drawn.bottom, drawn.top, 31) if drawn.log else np.linspace(drawn.bottom, drawn.top, 31)
     if len(values) < FEWEST or np.ptp(values) == 0 or not (np.diff(bins) > 0).all():

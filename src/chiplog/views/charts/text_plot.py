@@ -57,7 +57,7 @@ def line_plot(
     if smooth is not None and not 0 <= smooth < 1:
         raise ValueError(f"smooth must be at least 0 and below 1, not {smooth!r}")
     if marker not in MARKERS:
-        raise BadSetting(f"unknown marker {marker!r}; there are: {', '.join(MARKERS)}")
+        raise BadSetting(f"unknown marker {marker!r}; available: {', '.join(MARKERS)}")
     pen = ASCII if ascii else PLAIN
     width, height = max(width, SMALLEST[0]), max(height, SMALLEST[1])
     traces = [_trace(*curve, pen) for curve in curves]

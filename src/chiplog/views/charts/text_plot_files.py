@@ -70,7 +70,7 @@ def write(
 
 def _all(stored: Stored, look: TextStyle, contents: Contents | None) -> Iterator[tuple[Family, dict[str, Series]]]:
     if look.kind not in KINDS:
-        raise BadSetting(f"unknown kind of text plot {look.kind!r}; there are: {', '.join(KINDS)}")
+        raise BadSetting(f"unknown kind of text plot {look.kind!r}; available: {', '.join(KINDS)}")
     shown = curves_of(stored, contents or stored.contents(*LOGGED))
     for family in shown[:MOST]:
         series = {"": stored.series(family.name, missing_ok=True), **statistics(stored, family)}

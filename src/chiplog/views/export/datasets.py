@@ -67,7 +67,7 @@ def datasets(
 def write(by_group: Mapping[str, xr.Dataset], folder: Path, format: str = "h5") -> list[Path]:
     """Write each dataset to `<group>.<format>`, replacing the file, so that writing twice gives the same files."""
     if format not in WRITERS:
-        raise BadSetting(f"unknown dataset format {format!r}; there are: {', '.join(WRITERS)}")
+        raise BadSetting(f"unknown dataset format {format!r}; available: {', '.join(WRITERS)}")
     make_place(folder)
     written: list[Path] = []
     for group, one in by_group.items():

@@ -68,7 +68,7 @@ def compare(runs: Sequence[Stored], metrics: Sequence[str] = ()) -> Document:
         Section("Curves", list(_pictures(runs, names, shared))),
         Section("Environment", [_difference([_environment(run) for run in runs], names)]),
     ]
-    return Document(f"{names[0]} beside {', '.join(names[1:])}", "", sections)
+    return Document(f"{names[0]} vs. {', '.join(names[1:])}", "", sections)
 
 
 def estimate(x: Floats, values: Floats, at: float) -> Measurement:

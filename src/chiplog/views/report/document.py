@@ -30,7 +30,7 @@ class Grid(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """One picture in three forms: vector graphics, characters, and a file beside the document, if there is one."""
+    """One picture in three forms: vector graphics, characters, and a file next to the document, if there is one."""
 
     title: str
     svg: str

@@ -40,7 +40,7 @@ def text(ledger: Ledger, *, width: int, colour: bool) -> str:
         for kind, share in shares.items()
         if share >= LEAST
     ]
-    head = f"{ledger.goodput:.1%} of {display.duration(ledger.wall)} went into steps that counted"
+    head = f"{ledger.goodput:.1%} of {display.duration(ledger.wall)} went into productive steps"
     return "\n".join(f"  {line}" for line in (head, bar, *wrap("   ".join(kinds), width - 2)))
 
 

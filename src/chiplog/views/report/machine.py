@@ -64,7 +64,7 @@ def _ledger(stored: Stored, series: Mapping[str, Series]) -> Iterator[Block]:
     spent = stored.goodput()
     if spent.wall <= 0:
         return
-    yield Words(f"{spent.goodput:.1%} of {display.duration(spent.wall)} went into steps that counted.")
+    yield Words(f"{spent.goodput:.1%} of {display.duration(spent.wall)} went into productive steps.")
     rows = [[kind, display.duration(one), f"{one / spent.wall:.1%}"] for kind, one in spent.seconds.items() if one > 0]
     yield Grid(["kind", "time", "share"], rows, right=["time", "share"])
 

@@ -99,7 +99,7 @@ def finalize(
         ("format of pictures", pictures, PICTURES),
     ):
         if unknown := [name for name in names if name not in choices]:
-            raise BadSetting(f"unknown {what} {unknown[0]!r} of finalize; there are: {', '.join(choices)}")
+            raise BadSetting(f"unknown {what} {unknown[0]!r} of finalize; available: {', '.join(choices)}")
     out = Path(outdir).expanduser() if outdir is not None else stored.path / "files"
     ending = EndFiles()
     contents = stored.contents(*LOGGED)

@@ -7,7 +7,7 @@ class Lanes:
     """The lanes of one timeline. Place intervals in order of start, and the longest first if several start together.
 
     The intervals of a lane do not overlap; with `nested`, one may contain another. If `most` lanes are full, an
-    interval goes on the last one.
+    interval is put on the last one.
     """
 
     def __init__(self, *, nested: bool = False, most: int | None = None) -> None:

@@ -71,7 +71,7 @@ App = Callable[[Request], Awaitable[Response]]
 
 
 def json_response(data: object, status: int = 200, *headers: tuple[str, str]) -> Response:
-    """Data as JSON, which nobody may cache."""
+    """Data as JSON, which must not be cached."""
     return Response(status, encode(data), (("content-type", "application/json"), PRIVATE, *headers))
 
 

@@ -45,7 +45,7 @@ def test_words_after_a_file_override_it(tmp_path: Path) -> None:
         (["oops"], "neither a YAML file nor key=value"),
         (["missing.yaml"], "cannot be read: No such file"),
         (["a..b=1"], "names with dots between them"),
-        ([f"{PERF}.typo=1"], "has no 'typo'; there are: enable_perf_v1"),
+        ([f"{PERF}.typo=1"], "has no 'typo'; available: enable_perf_v1"),
         ([f"{PERF}.enable_perf_v2=maybe"], "must be a bool"),
         ([f"{PERF}.enable_perf_v1=false"], "neither perf v1 nor v2 is enabled"),
     ],

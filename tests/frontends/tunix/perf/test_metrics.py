@@ -153,7 +153,7 @@ def test_functions_of_ones_own_have_their_trace_files(by: str, functions: str, k
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"typo": 1}, "no 'typo'; there are: enable_perf_v1, enable_perf_v2, custom_export_fn_path, custom_exp"),
+        ({"typo": 1}, "no 'typo'; available: enable_perf_v1, enable_perf_v2, custom_export_fn_path, custom_exp"),
         ({"enable_perf_v1": "yes"}, "enable_perf_v1 = 'yes': must be a bool"),
         ({"trace_dir": 3}, "trace_dir = 3: must be a str"),
         ("on", "must be a mapping, not 'on'; its keys are: enable_perf_v1"),

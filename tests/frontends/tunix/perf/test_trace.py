@@ -47,7 +47,7 @@ def times_of(group: SpanGroup) -> list[tuple[str, float, float]]:
 
 
 def test_a_span_lies_under_the_root(clock: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """C1: from 2 to 3, and the root lasts for ever."""
+    """C1: from 2 to 3, and the root never ends."""
     tracer = tracer_of()
     clock(2, 3)
     with tracer.span("x"):
@@ -119,7 +119,7 @@ def test_groups_are_found_from_the_outermost_inwards(chain: Callable[[PerfSpanQu
 def test_an_unknown_timeline_is_named() -> None:
     """C4: with those there are; also when none was chosen."""
     query = trace.query(tracer_of())
-    with pytest.raises(ValueError, match="timeline 'tpu9' not found; there are: thread-MainThread"):
+    with pytest.raises(ValueError, match="timeline 'tpu9' not found; available: thread-MainThread"):
         query().timeline("tpu9").get()
     with pytest.raises(ValueError, match="not found"):
         query().get()

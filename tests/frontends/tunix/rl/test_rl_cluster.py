@@ -46,7 +46,7 @@ def test_a_step_is_logged_when_the_next_one_begins(kept: Keeps) -> None:
 
 
 class Other(Enum):
-    """The other enum of the original, which is no text."""
+    """The other enum of the original, which is not a text."""
 
     TRAIN = "train"
     EVAL = "eval"

@@ -109,8 +109,8 @@ def test_both_paths_lead_to_the_same_module() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"backend_kwargs": {"tensorbord": {}}}, "no 'tensorbord'; there are: tensorboard, wandb"),
-        ({"backend_kwargs": {"tensorboard": {"logdir": "x"}}}, "no 'logdir'; there are: log_dir, flush_every"),
+        ({"backend_kwargs": {"tensorbord": {}}}, "no 'tensorbord'; available: tensorboard, wandb"),
+        ({"backend_kwargs": {"tensorboard": {"logdir": "x"}}}, "no 'logdir'; available: log_dir, flush_every"),
         ({"backend_factories": [3]}, "3 is not a backend factory"),
     ],
 )
@@ -178,7 +178,7 @@ def test_what_is_not_there_is_a_value_error_that_lists_what_is(prefix: str, name
     logger.log("p", "loss", 1.0, Mode.TRAIN, 0)
     assert logger.metric_exists("p", "loss", "train") and not logger.metric_exists(prefix, name, mode)
     for ask in (logger.get_metric, logger.get_metric_history):
-        with pytest.raises(ValueError, match=f"Metric '{prefix}/{mode}/{name}' not found; there are: p/train/loss"):
+        with pytest.raises(ValueError, match=f"Metric '{prefix}/{mode}/{name}' not found; available: p/train/loss"):
             ask(prefix, name, mode)
 
 

@@ -70,7 +70,7 @@ def test_reducers_of_other_values_are_honoured_once(kept: Keeps) -> None:
 
 
 def test_an_evaluation_is_one_record_at_the_steps_trained_so_far(kept: Keeps) -> None:
-    """And its time is no part of the next step."""
+    """And its time is not part of the next step."""
     times = clock(0.0, 1.0, 2.0, 100.0, 101.0)
     trainer = trainer_of(kept, {"eval_every_n_steps": 2}, clock=times)
     trainer.with_step_fn(lambda batch: 1.0, float).train(range(3), [1, 3])

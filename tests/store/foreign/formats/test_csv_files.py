@@ -20,7 +20,7 @@ LIGHTNING = "epoch,step,train_loss,val_loss\n0,49,0.5,\n0,50,,0.75\n1,99,0.25,\n
 
 
 def test_lightning(tmp_path: Path) -> None:
-    """Empty cells are no points; the folder is the run, and `hparams.yaml` its config."""
+    """Empty cells are not points; the folder is the run, and `hparams.yaml` its config."""
     write(tmp_path / "lightning_logs" / "version_0" / "metrics.csv", LIGHTNING)
     write(tmp_path / "lightning_logs" / "version_0" / "hparams.yaml", "lr: 0.1\nmodel: {dim: 3}\n")
     (run,) = opened(tmp_path / "lightning_logs", tmp_path / "cache")

@@ -146,7 +146,7 @@ def test_a_damaged_database_shows_what_it_holds(
 def test_a_locked_database_is_named(
     stores: dict[str, tuple[Path, MlflowClient, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another process that writes for long is no reason to fail."""
+    """Another process that writes for a long time does not make it fail."""
     copy = tmp_path / "mlflow.db"
     shutil.copy(stores["database"][0], copy)
     with sqlite3.connect(copy) as connection:

@@ -48,7 +48,7 @@ class Table:
         if len(data) != len(self.columns):
             messages.once(
                 f"row of {len(data)}",
-                f"Table.add_data got {len(data)} values for {len(self.columns)} columns; the row is kept as it is",
+                f"Table.add_data got {len(data)} values for {len(self.columns)} columns; the row is kept unchanged",
             )
         self.data.append(list(data))
 

@@ -33,7 +33,7 @@ def start(chosen: Settings, config: Mapping[str, object], ended: Callable[[Run],
     except (RunExists, RunNotFound) as error:  # `resume` says so, as in W&B
         raise UsageError(str(error)) from None
     except Exception as error:
-        messages.say(f"no run could be started, and nothing is kept: {error}")
+        messages.say(f"no run could be started, so nothing is kept: {error}")
         chosen.update(mode="disabled")
         recorded = assembly.beside(mode="disabled", sinks="none", project="default")
     before, summary = _before(recorded)

@@ -126,7 +126,7 @@ def operations(summary: object) -> tuple[str, ...]:
     names = [name.strip().lower() for name in str(summary or "").split(",") if name.strip()]
     unknown = [name for name in names if name not in OPERATIONS]
     if unknown:
-        messages.once(f"summary {unknown}", f"define_metric(summary={summary!r}): there are {', '.join(OPERATIONS)}")
+        messages.once(f"summary {unknown}", f"define_metric(summary={summary!r}): choose from: {', '.join(OPERATIONS)}")
     return tuple(name for name in names if name in OPERATIONS)
 
 

@@ -87,7 +87,7 @@ class RowRecorder:
         if number < self.step:
             messages.once(
                 f"step back {self._recorded.id}",
-                f"step {number} is before the current step, {self.step}: W&B would drop it, and it is kept here",
+                f"step {number} is before the current step, {self.step}: W&B would drop it; chiplog keeps it",
             )
         else:
             self.step = int(number)

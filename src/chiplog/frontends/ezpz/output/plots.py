@@ -70,7 +70,7 @@ def plot_all(
         x = _x_values(dataset, xkey)
         if x is None and xkey is not None:
             logger.warning(
-                "xkey=%r is not a metric of %s, so its plots are by draw; there are: %s",
+                "xkey=%r is not a metric of %s, so its plots are by draw; available: %s",
                 xkey, f"the group {group!r}" if group else "this history", ", ".join(variables),
             )  # fmt: skip
         for family in families(variables):

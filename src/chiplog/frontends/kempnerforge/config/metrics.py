@@ -33,5 +33,5 @@ class MetricsConfig:
         names = [field.name for field in fields(cls)]
         for name in section:
             if name not in names:
-                raise BadSetting(f"[metrics] has no {name!r}; there are: {', '.join(names)}")
+                raise BadSetting(f"[metrics] has no {name!r}; available: {', '.join(names)}")
         return cls(**section)

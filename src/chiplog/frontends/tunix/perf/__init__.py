@@ -1,4 +1,4 @@
-"""Performance tracing: where the time of a step goes on hosts and devices, as metrics and as traces."""
+"""Performance tracing: where the time of a step is spent, on hosts and devices, as metrics and as traces."""
 
 from chiplog.frontends.tunix.perf import experimental, export, metrics
 from chiplog.frontends.tunix.perf.metrics import (

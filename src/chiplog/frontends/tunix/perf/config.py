@@ -42,7 +42,7 @@ def create_perf_config(cluster_config: Any) -> PerfMetricsConfig | None:
 
 
 def with_traces(config: PerfMetricsConfig, cluster_config: Any) -> PerfMetricsConfig:
-    """Return the same functions, with a trace file beside a user's function if options ask for it."""
+    """Return the same functions, with a trace file in addition to a user's function if options ask for one."""
     options = export.options_of(cluster_config)
     if options is None or not options.enable_trace_writer:
         return config

@@ -77,7 +77,7 @@ class PerfSpanQuery:
     def get(self) -> list[SpanGroup]:
         """Return the selected groups; the root of the timeline if none was selected."""
         if self._timeline not in self._timelines:
-            raise ValueError(f"timeline '{self._timeline}' not found; there are: {', '.join(self._timelines)}")
+            raise ValueError(f"timeline '{self._timeline}' not found; available: {', '.join(self._timelines)}")
         if self._timeline not in self._trees:
             self._trees[self._timeline] = self._tree(self._timeline)
         groups = [self._trees[self._timeline]]
@@ -150,7 +150,7 @@ class PerfMetricsOptions:
         chosen: dict[str, Any] = {}
         for key, value in options.items():
             if key not in kinds:
-                raise BadSetting(f"perf_metrics_options has no {key!r}; there are: {', '.join(kinds)}")
+                raise BadSetting(f"perf_metrics_options has no {key!r}; available: {', '.join(kinds)}")
             chosen[key] = SWITCHES.get(str(value).lower(), value) if kinds[key] is bool else value
             if not isinstance(chosen[key], kinds[key]):
                 raise BadSetting(f"perf_metrics_options.{key} = {value!r}: must be a {kinds[key].__name__}")

@@ -74,7 +74,7 @@ class Recording:
         return self._watcher is not None and len(self._watcher) > 0
 
     def collect(self) -> None:
-        """Pass every span that has finished by now, on devices too, to the readers."""
+        """Pass every span that has finished so far, on devices too, to the readers."""
         self.tracer.poll()
         if self.run is not None:
             self.run.write_spans()
@@ -101,7 +101,7 @@ class Recording:
         return work
 
     def forked(self) -> None:
-        """In a forked child, replace the lock, which nobody would release."""
+        """In a forked child, replace the lock, which would never be released."""
         self.lock = threading.RLock()
 
     def _read(self, batch: dict[str, Any], spans: list[Opening]) -> None:

@@ -43,7 +43,7 @@ class NoopTracer(NoTracer):
 class PerfTracer:
     """Records spans and groups of spans; create it on the main thread.
 
-    `export` calls a function of yours with a query over the recorded spans, and returns its metrics.
+    `export` calls your function with a query over the recorded spans, and returns its metrics.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class TraceExport:
 
 
 class Traced(Generic[T]):
-    """A user's export function with a trace file beside it."""
+    """A user's export function plus a trace file."""
 
     def __init__(self, function: Callable[[T], MetricsT], writer: TraceFiles) -> None:
         self._function, self.trace = function, TraceExport(writer)
@@ -59,7 +59,7 @@ def trace_of(export_fn: object) -> TraceExport | None:
 
 
 class ExportCall(Generic[T]):
-    """Calls an export function with what a tracer has recorded; if it fails, that is reported and training goes on."""
+    """Calls an export function with what a tracer has recorded; if it fails, it is reported and training continues."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ExportCall(Generic[T]):
         except Exception as error:
             messages.once(
                 f"tunix export {self._name} {error}",
-                f"the {self._name} export function fails: {error!r}; training goes on",
+                f"the {self._name} export function fails: {error!r}; training continues",
             )
         exit_waits.remove(self._write_late)
         if busy:

@@ -1,7 +1,7 @@
 """Trace files under their documented names, appended to at every step on a thread of their own.
 
 A file is valid at any moment, after a kill too, and complete when the interpreter ends. A directory that cannot be
-written is reported once, and the run goes on without the file.
+written is reported once, and the run continues without the file.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def _create(trace_dir: str | None, stem: str, rank: detect.Ranks, now: int) -> t
 
 
 def _directory(folder: Path) -> Path:
-    """Create the documented directory, or one beside it if another user owns that."""
+    """Create the documented directory, or one next to it if another user owns that."""
     try:
         return _make(folder, own=True)
     except OSError:

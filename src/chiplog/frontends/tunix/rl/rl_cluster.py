@@ -233,7 +233,7 @@ class RLCluster:
                 self._external(MetricsBuffer(int(gathered.step), gathered.calls, gathered.mode))
             except Exception as error:
                 messages.once(
-                    f"tunix external {error}", f"the external metrics logger fails: {error!r}; training goes on"
+                    f"tunix external {error}", f"the external metrics logger fails: {error!r}; training continues"
                 )
 
 

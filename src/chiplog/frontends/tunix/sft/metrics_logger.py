@@ -115,7 +115,7 @@ class MetricsLogger:
             self.run.finish(timeout)
 
     def forked(self) -> None:
-        """In a forked child, replace the lock, which nobody would release."""
+        """In a forked child, replace the lock, which would never be released."""
         self._lock = threading.RLock()
 
     def _append(self, prefix: str, mode: str, name: str, value: object) -> None:
@@ -143,7 +143,7 @@ class MetricsLogger:
             return history
         names = sorted("/".join(key).lstrip("/") for key in self._histories)
         missing = f"{prefix}/{mode_of(mode)}/{name}".lstrip("/")
-        raise ValueError(f"Metric '{missing}' not found; there are: {', '.join(names) or 'none yet'}")
+        raise ValueError(f"Metric '{missing}' not found; available: {', '.join(names) or 'none yet'}")
 
 
 def mode_of(mode: Enum | str) -> str:

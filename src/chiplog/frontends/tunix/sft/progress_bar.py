@@ -1,4 +1,4 @@
-"""A progress bar for a terminal, with the means of some metrics beside it."""
+"""A progress bar for a terminal, with the means of some metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPTIONAL = ("learning_rate",)  # metrics that many trainers do not log
 
 
 class ProgressBar:
-    """Steps out of `max_steps`; beside it the means over the run, as `{prefix}_{mode}_{metric}`."""
+    """Steps out of `max_steps`; next to it the means over the run, as `{prefix}_{mode}_{metric}`."""
 
     def __init__(
         self,
@@ -41,9 +41,7 @@ class ProgressBar:
                 mean = self.metrics_logger.get_metric(self.metrics_prefix, name, mode)
                 self.metrics[key] = round(float(mean), ndigits)
             elif name not in OPTIONAL:
-                messages.once(
-                    f"tunix bar {word} {name}", f"there is no metric {name!r} ({word}) to show beside the bar"
-                )
+                messages.once(f"tunix bar {word} {name}", f"no metric {name!r} ({word}) to show next to the bar")
 
     def update(self, n: int = 1) -> None:
         """Advance the bar by `n` steps."""

@@ -32,7 +32,7 @@ class StepBuffer:
                 _check(name, pair)
             self._buffer.add(metrics, mode_of(mode), step)
         except Exception as error:
-            messages.once(f"tunix buffer {error}", f"metrics of step {step} are left out: {error}; training goes on")
+            messages.once(f"tunix buffer {error}", f"metrics of step {step} are left out: {error}; training continues")
 
     def complete(self, before: int | float | None = None) -> None:
         """Expect nothing more for the steps before this one, and log those whose values are on the host."""

@@ -28,7 +28,7 @@ FIRST_POLL = 0.005  # s until the group is polled again; it doubles
 
 
 class UnderWay(Exception):
-    """A round is not over, and nobody waits for it."""
+    """A round is not over, and no caller waits for it."""
 
 
 class GroupRounds:
@@ -90,7 +90,7 @@ class GroupRounds:
         """Move the queued rows to the outbox and into the gathers; at the end of the run, add a farewell."""
         assert self.exchange is not None
         outbox, now = self.exchange.outbox, time.monotonic()
-        closing = self.shutdown.closing  # read first: rows logged before it was set are in the queue by now
+        closing = self.shutdown.closing  # read first: rows logged before it was set are then already in the queue
         if not self._root and (facts := self._facts.unsent(now)) is not None:
             outbox.add_facts(facts)
         if self.gaps.open is not None:  # a round waits for a rank, perhaps until the end
@@ -226,7 +226,7 @@ def do_not_wait() -> None:
 
 
 class Membership:
-    """The members of the current group; nobody while the group is incomplete."""
+    """The members of the current group; none while the group is incomplete."""
 
     def __init__(self, group: Group) -> None:
         self._group = group

@@ -81,7 +81,7 @@ class SyncRows:
             )
 
     def _expect_group(self) -> None:
-        """Before the first row: give the ranks a moment to join; without a process group by now, give up."""
+        """Before the first row: give the ranks a moment to join; if there is still no process group, give up."""
         if not has_group(self._group):
             self._shutdown.stopped = True
             self._wakeup.set()

@@ -50,5 +50,5 @@ class LateGroup:
 
 
 def has_group(group: Group) -> bool:
-    """Whether a group exists by now."""
+    """Whether a group exists yet."""
     return not isinstance(group, LateGroup) or group.exists

@@ -1,4 +1,4 @@
-"""Our own gloo group beside the one that training uses, built from its store without calling its collectives."""
+"""Our own gloo group, separate from the training's, built from its store without calling its collectives."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class TorchGroup:
             return
         try:
             self._store.set(f"left/{self.rank}", b"")
-            if self.rank == 0:  # nobody forms a group without it
+            if self.rank == 0:  # no group is formed without it
                 self._store.set("over", b"")
         finally:
             self._lose()

@@ -205,7 +205,7 @@ class _Rows:
                 metrics[name] = value
             elif value is not None:
                 others[path] = value
-        if step is None:  # the field beside the items; zero is left out
+        if step is None:  # the field next to the items; zero is left out
             step = reader.integer(reader.by_number(reader.message(reader.by_number(data).get(2))).get(1))
         self._time = time = time or self._time
         self._state.step = step

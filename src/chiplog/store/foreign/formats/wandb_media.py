@@ -22,7 +22,7 @@ ROWS = 1000  # of a table in one record
 def items(
     name: str, value: Plain, step: Number, time: int, files: Path, metrics: Mapping[str, Plain], losses: Losses
 ) -> Iterator[Item]:
-    """The items of a value in a row of the history; `metrics` are the numbers beside it, some of which belong to it."""
+    """The items of a value in a row of the history; `metrics` are the numbers next to it; some belong to it."""
     if isinstance(value, str):
         yield records.TextRecord(0, time, name, cut(value), step)
     elif isinstance(value, dict):

@@ -50,7 +50,7 @@ export function consoleTab(about) {
   };
 
   const again = async () => {
-    if (!element.isConnected) return; // another tab is shown by now
+    if (!element.isConnected) return; // another tab is shown meanwhile
     if (document.visibilityState === "visible") await poll().catch(() => {});
     setTimeout(again, EVERY);
   };

@@ -41,7 +41,7 @@ export function overview(about) {
 function goodput(about) {
   const out = el("div", null);
   get("goodput", { run: about.key }).then((answer) => fill(out,
-    answer.wall > 0 && card(`Goodput: ${(answer.share * 100).toFixed(1)}% of ${duration(answer.wall)} went into steps that counted`,
+    answer.wall > 0 && card(`Goodput: ${(answer.share * 100).toFixed(1)}% of ${duration(answer.wall)} went into productive steps`,
       bars(Object.entries(answer.seconds).map(([kind, spent]) => [kind, spent, duration(spent)]))),
     answer.step.length > 0 && card("A recent step: what the hardware needs vs. what it took",
       bars(answer.step.map((/** @type {any} */ part) => [`${part.name} (${part.source})`, part.seconds, duration(part.seconds)]))))).catch(() => {});
@@ -87,7 +87,7 @@ function attempts(about) {
 export function alerts(about) {
   if (!about.alerts.length) {
     return el("p.empty", null,
-      "No alerts: no loss or gradient norm was NaN, infinite or far off, and none of your rules matched.");
+      "No alerts: losses and gradient norms stayed finite and in range, and none of your rules fired.");
   }
   const linked = Number(here().params.get("at") ?? -1);
   const cards = about.alerts.map((/** @type {any} */ one, /** @type {number} */ at) => {

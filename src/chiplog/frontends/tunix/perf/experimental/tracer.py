@@ -74,7 +74,7 @@ class PerfTracer:
 
     @property
     def timelines(self) -> dict[str, Timeline]:
-        """All timelines by id, with everything that has finished by now."""
+        """All timelines by id, with everything that has finished so far."""
         self._recording.collect()
         with self._recording.lock:
             self._absorb()
