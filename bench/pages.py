@@ -284,15 +284,15 @@ def terminal() -> Iterator[Figure]:
 
 
 def _warm(root: Path) -> list[float]:
-    from chiplog.store.runs.summary_cache import Catalog
+    from chiplog.store.runs.summary_cache import SummaryCache
     from chiplog.views.tui.app import App
     from chiplog.views.tui.panels import Style
 
-    catalog = Catalog(root)
-    catalog.refresh()
+    summaries = SummaryCache(root)
+    summaries.refresh()
     taken = []
     for _ in range(ROUNDS):
-        board = App(catalog, Style(colour=True))
+        board = App(summaries, Style(colour=True))
         board.render(160, 50)
         began = time.perf_counter()
         board.press("enter")

@@ -13,7 +13,7 @@ import msgspec
 
 from chiplog.sinks import registry
 from chiplog.store.journal.tail import Tail
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.web.http import Request
 from chiplog.views.web.routes import Site
 from tests.faults.hostile_runs import LOCAL, NAMES, Findings, identity, last_lines, routes
@@ -25,15 +25,15 @@ MARKDOWN = re.compile(r"(?<!\\)!?\[[^\]\\]*\]\((?:https?://evil|javascript:)")
 
 def pages(run: Path, findings: Findings, seed: int) -> None:
     """Ask the page for everything."""
-    catalog = Catalog(run.parents[1])
-    catalog.refresh()
+    summaries = SummaryCache(run.parents[1])
+    summaries.refresh()
 
-    asyncio.run(_ask(catalog, findings, seed))
+    asyncio.run(_ask(summaries, findings, seed))
 
 
-async def _ask(catalog: Catalog, findings: Findings, seed: int) -> None:
-    site = Site(catalog)
-    for entry in catalog.entries():
+async def _ask(summaries: SummaryCache, findings: Findings, seed: int) -> None:
+    site = Site(summaries)
+    for entry in summaries.entries():
         names = [*entry.values, *NAMES]
         for path, query in routes(names):
             findings.requests += 1

@@ -27,7 +27,7 @@ from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
 from chiplog.store.parts.format import seal
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from tests.faults.hostile_runs import command
 from tests.support.memory import peak
 
@@ -105,9 +105,9 @@ def every_verb(run: str) -> None:
         words = ["--dir", str(Path(run).parents[1]), name, *([] if name == "ls" else [run]), *more]
         _, error = command(words)
         assert not error, (verb, error)
-    catalog = Catalog(Path(run).parents[1])
-    catalog.refresh()
-    assert len(catalog.entries()) == 2
+    summaries = SummaryCache(Path(run).parents[1])
+    summaries.refresh()
+    assert len(summaries.entries()) == 2
 
 
 @pytest.mark.parametrize("link", ["files", "files/plots", "parts", "journal", "cursors"])
@@ -356,19 +356,19 @@ def read_all(run: str) -> None:
 
 def test_a_bad_run_comes_and_goes(received: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a run cannot be read it is listed as damaged, the others as always; afterwards it is as before."""
-    catalog = Catalog(received.parents[1])
-    catalog.refresh()
-    assert {entry.state for entry in catalog.entries()} == {"finished"}
+    summaries = SummaryCache(received.parents[1])
+    summaries.refresh()
+    assert {entry.state for entry in summaries.entries()} == {"finished"}
     journal = received / "journal" / "r00000-a01-0000.jsonl"
     data = journal.read_bytes()
     _pipe(journal)
-    catalog.refresh()
-    states = {entry.id: entry.state for entry in catalog.entries()}
+    summaries.refresh()
+    states = {entry.id: entry.state for entry in summaries.entries()}
     assert states == {"good": "finished", "received": "damaged"}
     journal.unlink()
     journal.write_bytes(data)
-    catalog.refresh()
-    assert {entry.state for entry in catalog.entries()} == {"finished"}
+    summaries.refresh()
+    assert {entry.state for entry in summaries.entries()} == {"finished"}
 
 
 # -- the one place -----------------------------------------------------------------------------------------------------

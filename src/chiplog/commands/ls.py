@@ -20,7 +20,7 @@ from chiplog.store import manifest
 from chiplog.store.runs import find
 from chiplog.store.runs.query import SEARCHED, Query, Value
 from chiplog.store.runs.run_values import Keys, RunValues
-from chiplog.store.runs.summary_cache import Catalog, Entry
+from chiplog.store.runs.summary_cache import Entry, SummaryCache
 from chiplog.views.strict_json import pretty
 from chiplog.views.table import Cell, table
 
@@ -104,10 +104,10 @@ def _hint(runs: Sequence[RunValues], query: Query, tags: Sequence[str]) -> str:
 
 def _everything(args: Namespace) -> list[RunValues]:
     """The runs of the named projects, or all, oldest first."""
-    catalog = Catalog(args.root, cache_dir(args.environ), args.more_roots)
-    catalog.refresh()
-    catalog.save()
-    runs = [RunValues(args.root / entry.place, entry) for entry in catalog.entries()]
+    summaries = SummaryCache(args.root, cache_dir(args.environ), args.more_roots)
+    summaries.refresh()
+    summaries.save()
+    runs = [RunValues(args.root / entry.place, entry) for entry in summaries.entries()]
     if args.projects:
         chosen = {path.resolve() for text in args.projects for path in _of_project(text, args.root)}
         runs = [one for one in runs if one.path.resolve() in chosen]

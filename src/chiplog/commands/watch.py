@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from chiplog.core.errors import BadSetting
 from chiplog.core.paths import cache_dir
 from chiplog.store.runs import find
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.tui.navigation import TABS
 from chiplog.views.tui.terminal import watch
 
@@ -25,26 +25,26 @@ def run(args: Namespace) -> int:
     from chiplog.views.tui import app, panels  # need numpy, which the help does without
 
     screen = args.screen
-    catalog = Catalog(args.root, cache_dir(args.environ), args.more_roots)
-    catalog.refresh()
+    summaries = SummaryCache(args.root, cache_dir(args.environ), args.more_roots)
+    summaries.refresh()
     style = panels.Style(screen.colour, screen.ascii)
-    shown = app.App(catalog, style, _key(args, catalog), args.panel)
+    shown = app.App(summaries, style, _key(args, summaries), args.panel)
     if args.once:
         print("\n".join(line.rstrip() for line in shown.render(screen.width, screen.height)[:-1]).rstrip())
         return 0
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadSetting("`chiplog watch` needs a terminal; --once prints one frame and exits")
     watch(shown)
-    catalog.save()
+    summaries.save()
     return 0
 
 
-def _key(args: Namespace, catalog: Catalog) -> str | None:
+def _key(args: Namespace, summaries: SummaryCache) -> str | None:
     """The requested run; None for the list of runs."""
     if args.run is None:
         return None
     path = find.find(args.run, args.root).resolve()
-    key = next((one.key for one in catalog.entries() if (args.root / one.place).resolve() == path), None)
+    key = next((one.key for one in summaries.entries() if (args.root / one.place).resolve() == path), None)
     if key is None:
         raise BadSetting(f"{path} is not under {args.root}; name the directory of the runs with --dir")
     return key

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from chiplog.commands.compact.progress import LONG, WIPE, ProgressLine
+from chiplog.commands.compact.progress import LONG, WIPE, CompactionProgress
 from chiplog.store.layout import Segment
 
 SIZES = {Segment(0, 1, 0): LONG, Segment(0, 1, 1): 3 * LONG}
@@ -29,7 +29,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 def test_a_terminal_shows_how_much_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """By bytes of the journal, and how long the rest will take; the line is wiped for other output."""
     with terminal(monkeypatch) as screen:
-        progress = ProgressLine("p/run", SIZES, quiet=False)
+        progress = CompactionProgress("p/run", SIZES, quiet=False)
         progress.show()
         assert os.read(screen, 1000).decode().endswith("p/run  compacting 128.0 MiB  0%")
         progress.add(Segment(0, 1, 0))
@@ -43,9 +43,9 @@ def test_a_terminal_shows_how_much_is_done(monkeypatch: pytest.MonkeyPatch) -> N
 def test_nothing_is_shown_if_nobody_waits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Short work, `--quiet`, and output that is not a terminal."""
     with terminal(monkeypatch) as screen:
-        ProgressLine("p/run", SIZES, quiet=True).show()
-        ProgressLine("p/run", {Segment(0, 1, 0): 1000}, quiet=False).show()
+        CompactionProgress("p/run", SIZES, quiet=True).show()
+        CompactionProgress("p/run", {Segment(0, 1, 0): 1000}, quiet=False).show()
         with pytest.raises(BlockingIOError):
             os.read(screen, 1000)
-    ProgressLine("p/run", SIZES, quiet=False).show()
+    CompactionProgress("p/run", SIZES, quiet=False).show()
     assert capsys.readouterr().err == ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import chiplog
 from chiplog.store import manifest
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from tests.support.waiting import wait_for
 
 
@@ -25,9 +25,9 @@ def test_what_changes_after_init_is_in_run_json_during_the_run(tmp_path: Path) -
         assert "abcdefghij" not in str(about.config)
         run.config["layers"].append(2)
         run.tags = ["c"]
-    catalog = Catalog(tmp_path)
-    catalog.refresh()
-    (entry,) = catalog.entries()
+    summaries = SummaryCache(tmp_path)
+    summaries.refresh()
+    (entry,) = summaries.entries()
     assert entry.config["layers"] == "[1,2]" and entry.config["batch"] == 4 and entry.tags == ["c"]
     stored = chiplog.read(run.dir)
     assert stored.summary["best_acc"] == 0.5 and stored.config["layers"] == [1, 2] and stored.name == "better"

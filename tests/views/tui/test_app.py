@@ -10,7 +10,7 @@ import pytest
 import chiplog
 from chiplog.core import records
 from chiplog.core.display import columns
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.tui.app import App
 from chiplog.views.tui.panels import Style
 from tests.views.web import stores
@@ -27,9 +27,9 @@ def board(tmp_path: Path) -> App:
 
 
 def open_board(root: Path, *, style: Style | None = None) -> App:
-    catalog = Catalog(root)
-    catalog.refresh()
-    return App(catalog, style or Style())
+    summaries = SummaryCache(root)
+    summaries.refresh()
+    return App(summaries, style or Style())
 
 
 def text(board: App, width: int = 80, height: int = 24) -> str:

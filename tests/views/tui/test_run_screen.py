@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.tui.panels import Style
 from chiplog.views.tui.run_screen import RunScreen
 from tests.views.web import stores
@@ -15,10 +15,10 @@ from tests.views.web import stores
 @pytest.fixture
 def screen(tmp_path: Path) -> RunScreen:
     stores.rich(tmp_path)
-    catalog = Catalog(tmp_path)
-    catalog.refresh()
-    screen = RunScreen(catalog, Style())
-    screen.open(catalog.entries()[0].key)
+    summaries = SummaryCache(tmp_path)
+    summaries.refresh()
+    screen = RunScreen(summaries, Style())
+    screen.open(summaries.entries()[0].key)
     return screen
 
 

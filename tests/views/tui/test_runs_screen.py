@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.tui.panels import Style
 from chiplog.views.tui.runs_screen import RunsScreen
 from tests.views.web import stores
@@ -17,9 +17,9 @@ from tests.views.web import stores
 def runs(tmp_path: Path) -> RunsScreen:
     for number in range(40):
         stores.simple(tmp_path, f"run-{number:02d}", steps=20, lr=1e-4 * (number + 1))
-    catalog = Catalog(tmp_path)
-    catalog.refresh()
-    return RunsScreen(catalog, Style())
+    summaries = SummaryCache(tmp_path)
+    summaries.refresh()
+    return RunsScreen(summaries, Style())
 
 
 def press(runs: RunsScreen, *keys: str) -> str:

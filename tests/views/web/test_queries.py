@@ -8,7 +8,7 @@ import pytest
 
 import chiplog
 from chiplog.store.contents.contents import Contents
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.store.spans.span import StoredSpan
 from chiplog.views.web import queries
 from tests.store.spans.building import spans_of
@@ -65,9 +65,9 @@ def test_a_page_has_what_the_run_set_and_its_histograms(tmp_path: Path) -> None:
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
         run.summary["best_acc"] = 0.9
         run.log({"loss": 1.0, "weights": chiplog.Histogram([1.0, 2.0, 3.0], bins=2)})
-    catalog = Catalog(tmp_path)
-    catalog.refresh()
-    (entry,) = catalog.entries()
+    summaries = SummaryCache(tmp_path)
+    summaries.refresh()
+    (entry,) = summaries.entries()
     about = queries.about(chiplog.read(run.dir), entry, Contents(run.dir))
     assert about["summary"] == {"best_acc": 0.9} and entry.values["best_acc"] == 0.9
     assert [(one["name"], one["counts"]) for one in about["histograms"]] == [("weights", [1, 2])]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.web.server import address, listen
 from tests.views.web import stores
 
@@ -16,10 +16,10 @@ def test_what_was_found_is_remembered_outside_of_the_runs(tmp_path: Path) -> Non
     root, cache = tmp_path / "runs", tmp_path / "cache"
     stores.simple(root, "one")
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
-    first = Catalog(root, cache)
+    first = SummaryCache(root, cache)
     assert first.refresh()
     first.save()
-    again = Catalog(root, cache)
+    again = SummaryCache(root, cache)
     assert [entry.id for entry in again.entries()] == ["one"]
     assert not again.refresh()
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
@@ -31,11 +31,11 @@ def test_a_damaged_memory_is_forgotten(tmp_path: Path, damage: bytes) -> None:
     """The runs themselves are the truth."""
     root, cache = tmp_path / "runs", tmp_path / "cache"
     stores.simple(root, "one")
-    first = Catalog(root, cache)
+    first = SummaryCache(root, cache)
     first.refresh()
     first.save()
     next((cache / "runs").iterdir()).write_bytes(damage)
-    again = Catalog(root, cache)
+    again = SummaryCache(root, cache)
     assert again.entries() == []
     assert again.refresh() and len(again.entries()) == 1
 

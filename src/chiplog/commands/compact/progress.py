@@ -14,7 +14,7 @@ LONG = 32 << 20  # bytes of journal; less is done before anybody reads about it
 WIPE = "\r\x1b[K"
 
 
-class ProgressLine:
+class CompactionProgress:
     """A line that changes with the segments that are done; nothing for short work or without a terminal."""
 
     def __init__(self, label: str, sizes: Mapping[Segment, int], *, quiet: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from chiplog.commands.compact.progress import ProgressLine
+from chiplog.commands.compact.progress import CompactionProgress
 from chiplog.commands.compact.workers import Answer, side_by_side, worth_it
 from chiplog.core import display, messages
 from chiplog.core.operating_system import check_writes
@@ -59,7 +59,7 @@ def _compact(chosen: Sequence[Path], args: Namespace) -> int:
             continue
         with segments.claimed(path, args.quiet) as claim:
             while claim is not None and (fresh := claim.fresh()):
-                progress = ProgressLine(label, fresh, quiet=args.quiet)
+                progress = CompactionProgress(label, fresh, quiet=args.quiet)
                 for answer in _work(path, fresh, args, segments.work_on):
                     claim.renew()
                     if answer is not None:

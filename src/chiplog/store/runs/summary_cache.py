@@ -63,7 +63,7 @@ class Entry(msgspec.Struct):
     quiet: str = ""  # of a run that has ended for good: what changes with the next attempt
 
 
-class Catalog:
+class SummaryCache:
     """The runs under a directory; several threads may read it while one refreshes it."""
 
     def __init__(self, root: Path, cache: Path | None = None, others: Sequence[Path] = ()) -> None:

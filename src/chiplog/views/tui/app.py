@@ -6,7 +6,7 @@ import time
 
 from chiplog.core.display import cut, fit, paint
 from chiplog.core.messages import clean
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.charts.bucketed_series import use_plain_memory
 from chiplog.views.tui.navigation import TABS
 from chiplog.views.tui.panels import Style
@@ -37,11 +37,11 @@ q quits. Nothing here touches a training process."""
 class App:
     """The state of the screen; `render` draws it, `press` handles a key, `refresh` reads the disk."""
 
-    def __init__(self, catalog: Catalog, style: Style, run: str | None = None, tab: str = TABS[0]) -> None:
+    def __init__(self, summaries: SummaryCache, style: Style, run: str | None = None, tab: str = TABS[0]) -> None:
         use_plain_memory()
-        self._catalog, self._style = catalog, style
-        self._list = RunsScreen(catalog, style)
-        self._run = RunScreen(catalog, style, tab)
+        self._summaries, self._style = summaries, style
+        self._list = RunsScreen(summaries, style)
+        self._run = RunScreen(summaries, style, tab)
         self.done = False
         self._typing: str | None = None
         self._help = False
@@ -55,7 +55,7 @@ class App:
         changed = False
         in_list = self._run.key is None
         if time.monotonic() - self._refreshed > (1.0 if in_list else 5.0):
-            changed = self._catalog.refresh() or in_list
+            changed = self._summaries.refresh() or in_list
             self._refreshed = time.monotonic()
         return self._run.refresh() or changed
 

@@ -12,7 +12,7 @@ from chiplog.core.messages import clean
 from chiplog.metrics.catalog import is_loss, is_system
 from chiplog.store.contents.contents import LIVE, Contents
 from chiplog.store.reader import Stored
-from chiplog.store.runs.summary_cache import Catalog, Entry, stamp_of
+from chiplog.store.runs.summary_cache import Entry, SummaryCache, stamp_of
 from chiplog.views.charts.bucketed_series import SeriesCache, XValues
 from chiplog.views.charts.heatmap import level_map
 from chiplog.views.tui import panels
@@ -28,8 +28,8 @@ KEYS = "1-7 panels  ↑↓ scroll  enter one chart  l log  s smooth  x axis  / s
 class RunScreen:
     """One run in panels; scale, smoothing and axis stay chosen from run to run."""
 
-    def __init__(self, catalog: Catalog, style: Style, tab: str = TABS[0]) -> None:
-        self._catalog, self._style = catalog, style
+    def __init__(self, summaries: SummaryCache, style: Style, tab: str = TABS[0]) -> None:
+        self._summaries, self._style = summaries, style
         self._series = SeriesCache(MEMORY)
         self._run: tuple[Stored, Contents] | None = None
         self._stamp = ""
@@ -40,10 +40,10 @@ class RunScreen:
         self._scroll, self._chart, self._alone, self._extra_columns = 0, 0, False, 0
 
     def open(self, key: str) -> None:
-        path = self._catalog.path(key)
+        path = self._summaries.path(key)
         if path is None:
             return
-        stored = Stored(path, cache=self._catalog.cache)
+        stored = Stored(path, cache=self._summaries.cache)
         self.key, self._run = key, (stored, Contents(path, bounds=LIVE, segments=stored.segments))
         self._stamp = stamp_of(path)
         self._show(self._tab)
@@ -54,7 +54,7 @@ class RunScreen:
             return False
         before, self._stamp = self._stamp, stamp_of(self._run[0].path)
         if self._stamp != before:
-            self._catalog.reload(self.key)
+            self._summaries.reload(self.key)
         return self._stamp != before
 
     @property
@@ -103,7 +103,7 @@ class RunScreen:
             self._scroll = max(0, self._scroll + rows_moved(key, page))
 
     def render(self, width: int, height: int) -> list[str]:
-        entry = self._catalog.get(self.key or "")
+        entry = self._summaries.get(self.key or "")
         if entry is None or self._run is None:
             return ["this run is gone"]
         stored, contents = self._run

@@ -10,7 +10,7 @@ from chiplog.core import display
 from chiplog.core.display import STATES, cut, paint
 from chiplog.core.messages import clean
 from chiplog.metrics.catalog import pick_loss
-from chiplog.store.runs.summary_cache import Catalog, Entry
+from chiplog.store.runs.summary_cache import Entry, SummaryCache
 from chiplog.views.table import Cell, table
 from chiplog.views.tui.navigation import rows_moved
 from chiplog.views.tui.panels import Style
@@ -35,10 +35,10 @@ ORDERS = (
 
 
 class RunsScreen:
-    """The runs of a catalog: searched, sorted and scrolled."""
+    """The runs under a directory: searched, sorted and scrolled."""
 
-    def __init__(self, catalog: Catalog, style: Style) -> None:
-        self._catalog, self._style = catalog, style
+    def __init__(self, summaries: SummaryCache, style: Style) -> None:
+        self._summaries, self._style = summaries, style
         self._search = ""
         self._chosen, self._top, self._order = 0, 0, 0
 
@@ -70,14 +70,14 @@ class RunsScreen:
             self._search = ""
 
     def render(self, width: int, height: int) -> list[str]:
-        entries, total = self._entries(), len(self._catalog.entries())
+        entries, total = self._entries(), len(self._summaries.entries())
         room = max(1, height - 2)
         self._chosen = max(0, min(self._chosen, len(entries) - 1))
         self._top = max(min(self._top, self._chosen), self._chosen - room + 1)
         shown = f"{len(entries)} of {total}" if len(entries) != total else str(total)
         searched = f", search: {clean(self._search)}" if self._search else ""
         title = f"chiplog  {shown} run{'s' if total != 1 else ''}, {ORDERS[self._order].title}{searched}"
-        title += f", under {clean(str(self._catalog.root))}"
+        title += f", under {clean(str(self._summaries.root))}"
         if not entries:
             return [title, "", "no run matches" if total else "no runs here yet; `chiplog demo` makes one"]
         now = time.time_ns()
@@ -90,7 +90,7 @@ class RunsScreen:
 
     def _entries(self) -> list[Entry]:
         words = self._search.casefold().split()
-        matching = [entry for entry in self._catalog.entries() if all(_has(entry, word) for word in words)]
+        matching = [entry for entry in self._summaries.entries() if all(_has(entry, word) for word in words)]
         return sorted(matching, key=ORDERS[self._order].key)
 
 

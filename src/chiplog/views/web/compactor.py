@@ -10,7 +10,7 @@ from pathlib import Path
 from chiplog.core import messages
 from chiplog.core.background import subprocesses
 from chiplog.store import layout
-from chiplog.store.runs.summary_cache import FINAL, Catalog
+from chiplog.store.runs.summary_cache import FINAL, SummaryCache
 
 MOST = 64  # runs per process
 
@@ -18,8 +18,8 @@ MOST = 64  # runs per process
 class Compactor:
     """Compacts the listed runs that have ended and that this user may write, one process at a time."""
 
-    def __init__(self, catalog: Catalog, environ: Mapping[str, str]) -> None:
-        self._catalog, self._environ = catalog, environ
+    def __init__(self, summaries: SummaryCache, environ: Mapping[str, str]) -> None:
+        self._summaries, self._environ = summaries, environ
         self._tried: dict[str, str] = {}  # by key, the stamp of a run when it was compacted
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -28,11 +28,11 @@ class Compactor:
         if self._process is not None and self._process.poll() is None:
             return
         chosen: list[Path] = []
-        for entry in self._catalog.entries():
+        for entry in self._summaries.entries():
             if entry.state not in FINAL or self._tried.get(entry.key) == entry.stamp:
                 continue
             self._tried[entry.key] = entry.stamp
-            path = self._catalog.path(entry.key)
+            path = self._summaries.path(entry.key)
             if path is not None and _lacks_parts(path):
                 chosen.append(path.absolute())
             if len(chosen) == MOST:

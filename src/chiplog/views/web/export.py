@@ -16,7 +16,7 @@ from chiplog.store.contents.contents import LIVE, Contents
 from chiplog.store.contents.table_samples import Sample
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
-from chiplog.store.runs.summary_cache import Catalog, Entry
+from chiplog.store.runs.summary_cache import Entry, SummaryCache
 from chiplog.views.charts import bucketed_series as curves
 from chiplog.views.strict_json import encode
 from chiplog.views.web import asset_bundle, console, queries
@@ -33,15 +33,15 @@ POLICY = (
 
 def export(root: Path, target: Path, chosen: Sequence[str] = (), others: Sequence[Path] = ()) -> list[str]:
     """Write the page and its runs to a folder; returns the ids of the runs."""
-    catalog = Catalog(root, others=others)
-    catalog.refresh()
-    entries = [entry for entry in catalog.entries() if not entry.reason]
+    summaries = SummaryCache(root, others=others)
+    summaries.refresh()
+    entries = [entry for entry in summaries.entries() if not entry.reason]
     if chosen:
         places = {(root / entry.place).resolve(): entry for entry in entries}
         entries = [places[path.resolve()] for path in find.select(chosen, root) if path.resolve() in places]
     make_place(target)
     for entry in entries:
-        path = catalog.path(entry.key)
+        path = summaries.path(entry.key)
         assert path is not None
         _write(target / f"{entry.key}.js", f"chiplogAdd({_script(_run(path, entry))});\n")
     listed = {"version": 1, "root": "", "chiplog": "", "gone": [], "runs": [_row(entry) for entry in entries]}

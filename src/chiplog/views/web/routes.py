@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.version import VERSION
 from chiplog.views.web import asset_bundle
 from chiplog.views.web.http import PRIVATE, Request, Response, json_response
@@ -25,13 +25,13 @@ SHARE = 2  # of them for one run, however many pages wait for it
 
 
 class Site:
-    """Answers authorized requests from the runs of a catalog.
+    """Answers authorized requests from the runs under a directory.
 
     The list of runs needs neither numpy nor pyarrow; what needs them is loaded while the page shows the list.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
+    def __init__(self, summaries: SummaryCache) -> None:
+        self.summaries = summaries
         self.workers = Workers(4)  # for what is quick: the list, new rows, pieces of files
         self.readers = Workers(THREADS, SHARE)
         self.feed = Feed(self.workers)
@@ -60,35 +60,35 @@ class Site:
             if self._run_routes is None:
                 from chiplog.views.web.run_routes import RunRoutes
 
-                self._run_routes = RunRoutes(self.catalog, self.workers)
+                self._run_routes = RunRoutes(self.summaries, self.workers)
             return self._run_routes
 
     def _list(self, request: Request) -> Response:
         since, columns = request.whole("since"), _names(request.query.get("columns", "[]"))
-        if not self.catalog.version:
-            self.catalog.refresh()
+        if not self.summaries.version:
+            self.summaries.refresh()
         return json_response(
             {
-                "version": self.catalog.version,
-                "root": str(self.catalog.root),
+                "version": self.summaries.version,
+                "root": str(self.summaries.root),
                 "chiplog": VERSION,
-                "runs": [listing.row(entry, columns) for entry in self.catalog.entries(since)],
-                "gone": self.catalog.gone(since) if since else [],
+                "runs": [listing.row(entry, columns) for entry in self.summaries.entries(since)],
+                "gone": self.summaries.gone(since) if since else [],
             }
         )
 
     def _columns(self) -> Response:
         config: Counter[str] = Counter()
         values: Counter[str] = Counter()
-        for entry in self.catalog.entries():
+        for entry in self.summaries.entries():
             config.update(entry.config.keys())
             values.update(entry.values.keys())
         return json_response({"config": _common(config), "values": _common(values)})
 
     def _live(self, request: Request) -> Response:
         keys = [key for key in request.query.get("runs", "").split(",") if key][:64]
-        paths = {key: path for key in keys if (path := self.catalog.path(key)) is not None}
-        events = self.feed.listen(paths, lambda: {"version": self.catalog.version})
+        paths = {key: path for key in keys if (path := self.summaries.path(key)) is not None}
+        events = self.feed.listen(paths, lambda: {"version": self.summaries.version})
         return Response(200, events, (("content-type", "text/event-stream"), PRIVATE))
 
 

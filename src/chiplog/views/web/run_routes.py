@@ -11,7 +11,7 @@ import msgspec
 from chiplog.store.contents.contents import LIVE, Contents
 from chiplog.store.points import run_points  # noqa: F401  `Stored` imports it with its first query
 from chiplog.store.reader import Stored
-from chiplog.store.runs.summary_cache import Catalog, Entry, stamp_of
+from chiplog.store.runs.summary_cache import Entry, SummaryCache, stamp_of
 from chiplog.store.spans.spans import Spans
 from chiplog.views.charts.bucketed_series import (
     MOST_POINTS,
@@ -41,9 +41,9 @@ BINARY = ("content-type", "application/octet-stream")
 class RunRoutes:
     """Answers requests about single runs, and keeps the runs that were requested last open."""
 
-    def __init__(self, catalog: Catalog, workers: Workers) -> None:
+    def __init__(self, summaries: SummaryCache, workers: Workers) -> None:
         use_plain_memory()
-        self._catalog = catalog
+        self._summaries = summaries
         self._workers = workers
         self._series_workers = Workers(4 * CORES, CORES)  # Arrow reads in C
         self._runs: OrderedDict[str, tuple[Stored, Contents]] = OrderedDict()
@@ -78,7 +78,7 @@ class RunRoutes:
         if request.query.get("brief"):
             names = stored.names()[: queries.NAMES]
             return json_response({**listing.row(entry), "created": stored.created / 1e6, "names": names})
-        return json_response(queries.about(stored, self._catalog.reload(entry.key) or entry, contents))
+        return json_response(queries.about(stored, self._summaries.reload(entry.key) or entry, contents))
 
     def _series(self, request: Request) -> Response:
         """`q` is a JSON list of charts, each a list of [run, name] or [run, name, rank]; they share buckets."""
@@ -179,14 +179,14 @@ class RunRoutes:
         return self._open(request.query.get("run", ""))
 
     def _open(self, key: str) -> tuple[Entry, Stored, Contents]:
-        entry, path = self._catalog.get(key), self._catalog.path(key)
+        entry, path = self._summaries.get(key), self._summaries.path(key)
         if entry is not None and entry.reason:
             raise _Refused(403, f"this run is not readable: {entry.reason}")
         if entry is None or path is None:
             raise _Refused(404, "no such run; it may have been moved")
         with self._lock:
             if key not in self._runs:
-                stored = Stored(path, cache=self._catalog.cache)
+                stored = Stored(path, cache=self._summaries.cache)
                 self._runs[key] = stored, Contents(path, bounds=LIVE, segments=stored.segments)
                 if len(self._runs) > OPEN_RUNS:
                     self._runs.popitem(last=False)

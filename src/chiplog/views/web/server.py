@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from chiplog.core import messages
 from chiplog.core.values.text import words
-from chiplog.store.runs.summary_cache import Catalog
+from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.web.auth import Auth, is_loopback
 from chiplog.views.web.http import Server
 from chiplog.views.web.routes import Site
@@ -62,17 +62,17 @@ async def serve(
 
     With the environment of a process to `compact` them, runs that have ended are compacted.
     """
-    catalog = Catalog(root, cache, others)
-    site = Site(catalog)
+    summaries = SummaryCache(root, cache, others)
+    site = Site(summaries)
     compactor = None
     if compact is not None:
         from chiplog.views.web.compactor import Compactor  # imports subprocess, which the first page need not wait for
 
-        compactor = Compactor(catalog, compact)
+        compactor = Compactor(summaries, compact)
     port = listening.getsockname()[1]
     auth = Auth(site, token=token, port=port, hosts=hosts)
     server = Server(auth, auth.trusts)
-    refreshing = asyncio.create_task(_refresh(site, catalog, compactor))
+    refreshing = asyncio.create_task(_refresh(site, summaries, compactor))
     ready()
     try:
         await server.serve(listening)
@@ -82,22 +82,22 @@ async def serve(
             compactor.stop()
         if not site.join(STOPPING):
             raise StillReading
-        catalog.save()
+        summaries.save()
 
 
-async def _refresh(site: Site, catalog: Catalog, compactor: Compactor | None = None) -> None:
-    """Keep the catalog fresh: often while a page is open, and for at most a tenth of the time."""
+async def _refresh(site: Site, summaries: SummaryCache, compactor: Compactor | None = None) -> None:
+    """Keep the summaries fresh: often while a page is open, and for at most a tenth of the time."""
     saved = 0.0
     await asyncio.sleep(0.05)  # let the first page load first
     await site.readers.run("", site.load)
     while True:
         start = time.monotonic()
         try:
-            if await site.workers.run("refresh", catalog.refresh):
-                site.feed.send("runs", {"version": catalog.version})
+            if await site.workers.run("refresh", summaries.refresh):
+                site.feed.send("runs", {"version": summaries.version})
             if time.monotonic() - saved > SAVE:
                 saved = time.monotonic()
-                await site.workers.run("refresh", catalog.save)
+                await site.workers.run("refresh", summaries.save)
             if compactor is not None:
                 await site.workers.run("refresh", compactor.look)
         except Exception as error:  # a directory that cannot be read comes and goes; the list looks again
