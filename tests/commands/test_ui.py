@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -67,10 +68,10 @@ def test_it_stops_at_once_while_pages_are_open(tmp_path: Path, sign: signal.Sign
         runs = ask("/api/runs").recv(65536)
         key = runs.partition(b'"key":"')[2].partition(b'"')[0].decode()
         assert ask("/").recv(10) == ask(f"/api/live?runs={key}").recv(10) == b"HTTP/1.1 2"
-        for _ in range(3):
-            ask(f"/api/samples?run={key}&table=none")
+        reads = [ask(f"/api/samples?run={key}&table=none") for _ in range(3)]
         socket.create_connection(("127.0.0.1", port)).detach()  # says nothing
-        time.sleep(0.1)  # let the reads start
+        assert ask("/").recv(10) == b"HTTP/1.1 2"  # so the requests before it have arrived
+        assert select.select(reads, [], [], 0)[0] == [], "and are still being answered"
         began = time.monotonic()
         process.send_signal(sign)
         assert process.wait(30) == 0

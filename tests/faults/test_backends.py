@@ -189,7 +189,10 @@ class Hangs:
 class Slow:
     """Takes a second for every call."""
 
+    called = False
+
     def log(self, metrics: Mapping[str, Any], step: Any = None, commit: bool = True) -> None:
+        self.called = True
         time.sleep(1)
 
     def log_config(self, config: Any) -> None: ...
@@ -243,10 +246,12 @@ def test_a_backend_that_hangs_is_slow_or_absent_holds_nobody(tmp_path: Path, bla
 def test_log_costs_the_same_beside_backends_that_hang(tmp_path: Path, blackhole: tuple[str, int]) -> None:
     """Their threads wait without the interpreter's lock: many calls take about as long as without them."""
 
-    def seconds(sinks: Any) -> float:
+    def seconds(sinks: Any, slow: Slow | None = None) -> float:
+        held = [len(one._sockets) for one in hangs]
         run = chiplog.init("p", sinks=sinks, dir=tmp_path)
         run.log({"loss": 1.0})
-        time.sleep(0.5)  # until the sinks have had their first batch
+        if slow is not None:  # until the sinks have had their first batch
+            wait_for(lambda: slow.called and all(len(one._sockets) > n for one, n in zip(hangs, held, strict=True)), 30)
         began = time.thread_time()
         for _ in range(2_000):
             run.log({"loss": 1.0})
@@ -256,7 +261,7 @@ def test_log_costs_the_same_beside_backends_that_hang(tmp_path: Path, blackhole:
 
     hangs = [Hangs(blackhole) for _ in range(3)]
     alone = min(seconds("none") for _ in range(3))
-    beside = min(seconds([*hangs, Slow()]) for _ in range(3))
+    beside = min(seconds([*hangs, slow], slow) for slow in (Slow(), Slow(), Slow()))
     for one in hangs:
         one.let_go()
     assert beside < 3 * alone + 0.05  # CPU time of this thread, on a busy machine; a wait would be seconds

@@ -35,5 +35,5 @@ def test_a_call_that_was_repeated_is_reported_once(tmp_path: Path, capsys: pytes
     report = CallReport(tmp_path, "mine", Segment(0, 1, 0))
     for _ in range(2):
         report.update(calls, dict)
-    assert capsys.readouterr().err.count("raised OSError: away; it was tried again") == 1
+    assert capsys.readouterr().err.count("raised OSError: away; it was retried") == 1
     assert cursors.backends(tmp_path) == []
