@@ -22,6 +22,6 @@ def assign(run: object, name: str, value: object) -> None:
     object.__setattr__(run, name, value)
     if meant is None:
         raise NotStored(
-            f"this is not stored; {did_you_mean(name, _STORED)}a run stores what is in its config, name, summary and tags: "
-            f"run.config[{name!r}] = ... is stored"
+            f"this is not stored; {did_you_mean(name, _STORED)}a run stores what is in its config, name, summary and "
+            f"tags: run.config[{name!r}] = ... is stored"
         )
