@@ -51,6 +51,9 @@ def test_every_kind_of_end_is_stored_with_its_reason(read: Environment) -> None:
         "kill": "killed",
         "ctrl-c": "interrupted",
     }
+    after = read.chiplog("doctor", "kill").stdout
+    assert after.startswith("no problems found") and "  note  attempt 1, rank 0: killed" in after, after
+    assert "nothing to do: the run uses it when it resumes" in after, after  # the space set aside for a full disk
     assert {run["step"] for run in runs.values()} == {2}
     for name, reason in (
         ("error", "KeyError: 'lr'"),
