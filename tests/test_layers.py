@@ -46,7 +46,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "journals": {"protocols", "records"},
         "engine": {
             "background", "clock", "device_hooks", "errors", "files", "identity", "journals", "messages", "paths", "protocols",
-            "records", "tracing", "values",
+            "records", "suggestions", "tracing", "values",
         },
         "run": {"background", "engine", "identity", "protocols", "records", "tracing", "values"},
         "current_spans": {"run", "tracing"},

@@ -38,7 +38,7 @@ def test_a_kind_that_is_none(cli: Cli) -> None:
     """A kind that does not exist is a mistake, with the kinds there are."""
     code, _, err = cli("cat", "--kind", "stpe")
     assert code == 2
-    assert "the kinds are: attempt, step" in err
+    assert "available: attempt, step" in err
 
 
 @pytest.mark.usefixtures("path")

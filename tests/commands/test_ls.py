@@ -163,3 +163,22 @@ def test_a_state_of_ones_own_is_listed_and_found(cli: Cli) -> None:
     assert "pruned" in cli("ls")[1] and "pruned" in cli("show", "trial")[1]
     (found,) = json.loads(cli("ls", "--where", "state=pruned", "--json")[1])
     assert found["name"] == "trial"
+
+
+def test_a_run_continued_to_evaluate_it_keeps_its_loss(cli: Cli) -> None:
+    """Both attempts are stored, and what the first has logged and set is listed and found beside the evaluation."""
+    with chiplog.init("p", id="reopened", sinks="none") as run:
+        for step in range(10):
+            run.log({"train/loss": 0.5 - step / 100}, step=step)
+        run.summary["best_acc"] = 0.25
+    with chiplog.init(resume=run.resume_token(), sinks="none") as again:
+        again.eval({"acc": 0.6})
+    stored = chiplog.read(run.dir)
+    assert len(stored.attempts) == 2 and stored.state == "finished"
+    assert stored.series("train/loss").steps.tolist() == list(range(10))
+    assert (stored.series("eval/acc").steps.tolist(), stored.summary["eval/acc"]) == ([9], 0.6)
+    head, row = cli("ls", "--columns", "step,loss,eval/acc,best_acc")[1].splitlines()
+    assert head.split()[-4:] == ["step", "loss", "eval/acc", "best_acc"]
+    assert row.split()[-4:] == ["9", "0.41", "0.6", "0.25"]
+    for query in ("loss<100", "train/loss<100", "acc>0.5", "best_acc>0.2"):
+        assert len(chiplog.runs(where=query)) == 1, query

@@ -97,6 +97,8 @@ def test_a_full_disk_does_not_stop_training(small_disk: Path) -> None:
         (small_disk.parent / "go").touch()
         assert full.wait() == 0
         assert full.said.count("cannot write") == 1
+        assert f"cannot write {full.run / SEGMENT}: No space left on device. Training continues" in full.said
+        assert "are missing: No space left on device; `chiplog show" in full.said
         kept, logged = rows(full.run), full.acked
         missing = reference.missing(full.run)[0, 1]
         assert reference.records(full.run, "finish")[0]["state"] == "finished"
@@ -138,7 +140,7 @@ def test_a_file_size_limit_does_not_stop_training(tmp_path: Path, limit: int) ->
         found, kept = reference.records(full.run), rows(full.run)
         assert kept == list(range(len(kept)))
         assert full.missing_said == full.given_out - len(found) > 2000
-        assert full.said.count("cannot write") == 1
+        assert full.said.count("cannot write") == 1 and "File too large. Training continues" in full.said
         assert (full.run / SEGMENT).stat().st_size == limit
         damage = chiplog.read(full.run).damage
         assert [(one.start, one.end) for one in damage] == reference.damage(full.run)

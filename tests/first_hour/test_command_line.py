@@ -38,6 +38,11 @@ def test_every_verb_does_what_it_says(read: Environment) -> None:
     assert "report.html" in read.chiplog("report", "latest", "--only", "text,report").stdout
     assert read.chiplog("doctor", "latest").stdout.startswith("no problems found")
     assert "tiny-lm" in read.chiplog("watch", "--once").stdout
+    read.chiplog("compact", "tiny-lm")
+    (read.cwd / "other.csv").write_text("step,loss\n1,0.5\n2,0.25\n")
+    read.chiplog("import", "other.csv")
+    read.chiplog("run", "python", "-c", "print('ran')")
+    assert "chiplog show" in read.chiplog("demo", "--seconds", "1").stdout
 
 
 def test_every_mistake_is_answered(read: Environment) -> None:
@@ -52,12 +57,23 @@ def test_every_mistake_is_answered(read: Environment) -> None:
         "ls --dir nowhere": "no directory 'nowhere'",
         "plot latest los": "did you mean",
         "cat latest --rank 7": "has no rank 7; available: 0",
-        "cat latest --kind evla": "the kinds are",
+        "cat latest --kind evla": "did you mean 'eval'",
         "ui --port 99999": "'99999' is not a port: use 1 to 65535",
         "ui --no-browser": "pip install 'chiplog[ui]'",
         "report latest --pictures gif": "'gif' is not one of: png, svg",
         "compare latest": "at least two runs",
         "export latest --to xls": "choose from",
+        "tail tiny-ml": "did you mean 'tiny-lm'",
+        "trace tiny-ml --summary": "did you mean 'tiny-lm'",
+        "watch tiny-ml --once": "did you mean 'tiny-lm'",
+        "watch latest": "`chiplog watch` needs a terminal; --once prints one frame and exits",
+        "sync tiny-ml": "did you mean 'tiny-lm'",
+        "sync tiny-lm": "does not use a service; name one with --to",
+        "compact tiny-ml": "did you mean 'tiny-lm'",
+        "doctor tiny-ml": "did you mean 'tiny-lm'",
+        "import nosuch": "no file or folder 'nosuch'",
+        "run nosuch": "there is no command 'nosuch'",
+        "demo latest": "unrecognized arguments: latest",
     }
     for words, answer in answers.items():
         done = read.chiplog(*words.split(), status=2)

@@ -11,7 +11,7 @@ SCRIPT = """
 import os, signal, sys
 if len(sys.argv) == 1:
     import subprocess
-    for name, status in (("return", 0), ("zero", 0), ("bare", 0), ("error", 1), ("three", 3), ("text", 1), ("kill", -9), ("ctrl-c", -2)):
+    for name, status in (("return", 0), ("zero", 0), ("bare", 0), ("error", 1), ("three", 3), ("text", 1), ("raised", 4), ("kill", -9), ("ctrl-c", -2)):
         done = subprocess.run([sys.executable, __file__, name], capture_output=True, timeout=60)
         assert done.returncode == status, (name, done)
         assert (b"Traceback" in done.stderr) == (name in ("error", "ctrl-c")), (name, done)
@@ -29,6 +29,7 @@ ends = {
     "error": lambda: {}["lr"],
     "three": lambda: sys.exit(3),
     "text": lambda: sys.exit("bad data"),
+    "raised": lambda: (_ for _ in ()).throw(SystemExit(4)),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "ctrl-c": lambda: os.kill(os.getpid(), signal.SIGINT),
 }
@@ -41,7 +42,7 @@ def test_every_kind_of_end_is_stored_with_its_reason(read: Environment) -> None:
     read.python(SCRIPT)
     runs = {run["name"]: run for run in json.loads(read.chiplog("ls", "--json").stdout)}
     states = {name: run["state"] for name, run in runs.items()}
-    failed = dict.fromkeys(("error", "three", "text"), "failed")
+    failed = dict.fromkeys(("error", "three", "text", "raised"), "failed")
     assert states == {
         "return": "finished",
         "zero": "finished",
@@ -50,6 +51,14 @@ def test_every_kind_of_end_is_stored_with_its_reason(read: Environment) -> None:
         "kill": "killed",
         "ctrl-c": "interrupted",
     }
+    after = read.chiplog("doctor", "kill").stdout
+    assert after.startswith("no problems found") and "  note  attempt 1, rank 0: killed" in after, after
+    assert "nothing to do: the run uses it when it resumes" in after, after  # the space set aside for a full disk
     assert {run["step"] for run in runs.values()} == {2}
-    for name, reason in (("error", "KeyError: 'lr'"), ("three", "exit code 3"), ("text", "bad data")):
+    for name, reason in (
+        ("error", "KeyError: 'lr'"),
+        ("three", "exit code 3"),
+        ("text", "bad data"),
+        ("raised", "exit code 4"),
+    ):
         assert f"failed: {reason}" in read.chiplog("show", name).stdout

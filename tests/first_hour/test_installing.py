@@ -6,7 +6,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from tests.first_hour.conftest import ROOT
+from tests.first_hour.conftest import READ, ROOT
 from tests.first_hour.environment import Environment
 
 README = (ROOT / "README.md").read_text()
@@ -31,3 +31,15 @@ def test_links_on_the_registry_page_are_absolute(installed: Path) -> None:
     targets = re.findall(r"\]\(([^)]*)\)", metadata)
     assert len(targets) > 20 and all(target.startswith("https://") for target in targets)
     assert "Project-URL: Documentation" in metadata and "Typing :: Typed" in metadata
+    for classifier in ("3.11", "3.12", "3.13", "3.14"):
+        assert f"Classifier: Programming Language :: Python :: {classifier}\n" in metadata
+    for system in ("POSIX :: Linux", "MacOS"):
+        assert f"Classifier: Operating System :: {system}\n" in metadata
+    brought = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*(?:; extra == ['\"]read['\"])?$", metadata, re.MULTILINE)
+    assert sorted(brought) == sorted(READ)  # otherwise the environment of these tests is not what users get
+
+
+def test_the_readme_begins_with_how_to_install_and_names_the_demo() -> None:
+    """The first command in it is the one that brings what the example needs."""
+    assert re.findall(r"```\n(.*?)\n```", README, re.DOTALL)[0] == "pip install 'chiplog[read]'"
+    assert README.index("pip install") < 100 and "`chiplog demo`" in README

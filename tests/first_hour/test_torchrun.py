@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from statistics import median
 
 import pytest
 
@@ -57,8 +58,12 @@ def test_the_console_of_two_ranks_shows_every_step_once(lab: Environment) -> Non
     )
     assert [int(step) for step, *_ in lines] == list(range(12)) and shown.count(":: step") == 12, shown
     assert [float(percent) for _, percent, *_ in lines] == [round(100 * n / 12, 1) for n in range(1, 13)]
-    for _, _, rate, milliseconds, _ in lines[1:]:
-        assert int(milliseconds) >= 200 and float(rate) <= 2 / 0.2, shown
+    for number, (_, _, rate, milliseconds, eta) in enumerate(lines):
+        took, left = int(milliseconds) / 1000, 11 - number
+        assert took >= 0.2 and float(rate) == pytest.approx(2 / took, rel=0.15), shown  # also of the first, slow step
+        assert number == 0 or int(eta) <= left * median(int(one[3]) for one in lines) / 1000 + 1.2, shown
+        assert number == 0 or int(eta) >= left * 0.2 - 1, shown
+    assert median(int(milliseconds) for *_, milliseconds, _ in lines) < 400, shown
     assert lines[-1][-1] == "0" and "mean" in shown and "== 12 steps" in shown and "finished" in shown
 
 

@@ -43,8 +43,22 @@ def test_values_of_every_kind_are_kept_and_shown(lab: Environment) -> None:
     """Images, figures and frames keep their content, nothing raises, and summaries, losses and counts are in the views."""
     done = lab.python(SCRIPT)
     shown = lab.chiplog("show", "media").stdout
-    for word in ("best_acc  0.9", "weights", "files/media/bright.png", "first.png", "several.png", "figure.png"):
+    for word in (
+        "best_acc  0.9",
+        "weights",
+        "files/media/bright.png",
+        "first.png",
+        "several.png",
+        "figure.png",
+        "photo.png",
+    ):
         assert word in shown
+    code = (
+        "import chiplog, numpy; from PIL import Image; run = chiplog.read('media')\n"
+        "print(numpy.asarray(Image.open(run.path / 'files/media/bright.png'))[0, 0].tolist())\n"
+        "print([row['a'] for row in run.table('frame')])"
+    )
+    assert lab.python(code).stdout.splitlines() == ["[200, 200, 200]", "[1, 2]"]
     assert "nosuch.png" in done.stderr and done.stderr.count("cannot record") == 3
     assert json.loads(lab.chiplog("show", "media", "--json").stdout)["summary"] == {"best_acc": 0.9}
     assert done.stdout.count("!! ") == 8 and "== 64 steps" in done.stdout

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 import chiplog
+from chiplog.core.errors import UnknownSeries
 from chiplog.core.records import Step
 from chiplog.store import layout
 from chiplog.store.parts import compaction
@@ -109,3 +112,13 @@ def test_what_is_drawn_of_a_live_run_tells_when_it_was_logged_last(tmp_path: Pat
             assert steps.tolist() == series.steps.tolist() and values.tolist() == series.values.tolist()
             assert last == int(series.times.max().astype("int64"))
         assert stored.drawn("none")[2] == 0
+
+
+def test_a_kind_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    """Naming the kinds; one that the run has no records of is empty."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.log({"loss": 1.0})
+    stored = chiplog.read(run.dir)
+    assert list(stored.records("matrix")) == []
+    with pytest.raises(UnknownSeries, match="no records of kind 'evals'; did you mean 'eval'"):
+        list(stored.records("evals"))

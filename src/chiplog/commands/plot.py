@@ -67,7 +67,7 @@ def run(args: Namespace) -> int:
             height=height,
             log=args.log,
             title=_title(runs, curves),
-            title_width=LONGEST if screen.room is None else None,
+            text_width=LONGEST if screen.room is None else None,
             colour=screen.colour,
             ascii=screen.ascii,
             smooth=args.smooth,

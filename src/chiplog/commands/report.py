@@ -14,6 +14,7 @@ from chiplog.store.runs import find
 from chiplog.views.charts.text_style import TextStyle
 from chiplog.views.report.outputs import DATASETS, PICTURES, STAGES
 
+LONGEST = 10_000  # columns of a title or a name in a pipe
 EXAMPLE = "chiplog report latest -o outputs"
 
 
@@ -65,7 +66,12 @@ def run(args: Namespace) -> int:
         warmup=args.warmup,
         formats=args.data,
         pictures=args.pictures,
-        look=TextStyle(width=screen.width, colour=screen.colour, ascii=screen.ascii),
+        look=TextStyle(
+            width=screen.width,
+            colour=screen.colour,
+            ascii=screen.ascii,
+            text_width=LONGEST if screen.room is None else None,
+        ),
         show=sys.stdout.write if args.show else None,
     )
     for path in ending.made:

@@ -95,7 +95,10 @@ def _summary(spans: Spans, args: Namespace) -> None:
     of_step = of_step.alone()
     shown = "all" if step is None else f"{double(step):g}"
     title = shown if step is None else f"step {shown}" if args.step is not None else f"a typical step, {shown}"
-    print(f"\n{title}:\n{flame.draw(of_step, width=screen.width, colour=screen.colour, ascii=screen.ascii)}")
+    picture = flame.draw(
+        of_step, width=screen.width, colour=screen.colour, ascii=screen.ascii, whole=screen.room is None
+    )
+    print(f"\n{title}:\n{picture}")
     print(f"\ncritical path:\n{summary.path(of_step, width=screen.room, colour=screen.colour)}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from chiplog.core.errors import BadSetting
 from chiplog.core.paths import cache_dir
@@ -12,6 +13,11 @@ from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.tui.navigation import TABS
 from chiplog.views.tui.terminal import watch
 
+if TYPE_CHECKING:
+    from chiplog.views.tui.app import App
+
+CUT = "…"
+WIDEST = 600  # columns of a frame in a pipe, which is as wide as its longest text
 EXAMPLE = "chiplog watch latest"
 
 
@@ -30,13 +36,22 @@ def run(args: Namespace) -> int:
     style = panels.Style(screen.colour, screen.ascii)
     shown = app.App(summaries, style, _key(args, summaries), args.panel)
     if args.once:
-        print("\n".join(line.rstrip() for line in shown.render(screen.width, screen.height)[:-1]).rstrip())
+        frame = _frame(shown, screen.width, screen.height)
+        for width in range(screen.width + 20, WIDEST, 40) if screen.room is None else ():
+            if CUT not in frame:
+                break
+            frame = _frame(shown, width, screen.height)
+        print(frame)
         return 0
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadSetting("`chiplog watch` needs a terminal; --once prints one frame and exits")
     watch(shown)
     summaries.save()
     return 0
+
+
+def _frame(shown: App, width: int, height: int) -> str:
+    return "\n".join(line.rstrip() for line in shown.render(width, height)[:-1]).rstrip()
 
 
 def _key(args: Namespace, summaries: SummaryCache) -> str | None:

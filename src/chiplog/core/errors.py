@@ -15,6 +15,10 @@ class BadStep(ChiplogError, TypeError):
     """A step that is not a number."""
 
 
+class NotStored(ChiplogError, AttributeError):
+    """An attribute was assigned to a run that the run does not store."""
+
+
 class UnknownSink(ChiplogError, ValueError):
     """A sink name that is not registered."""
 

@@ -19,7 +19,7 @@ from chiplog.core import records
 from chiplog.core.background import forks
 from chiplog.core.background.thread import Task
 from chiplog.core.engine.components import Components
-from chiplog.core.engine.public_names import PUBLIC_NAMES
+from chiplog.core.engine.public_names import PUBLIC_NAMES, WRITABLE, assign
 from chiplog.core.engine.recorder import R
 from chiplog.core.engine.reentry_guard import ReentryGuard, is_ours
 from chiplog.core.engine.rules import AlertListener
@@ -247,12 +247,13 @@ class Run:
 
     @property
     def name(self) -> str:
-        """For people to read; may be changed during the run."""
+        """For people to read, by default the id; may be changed during the run."""
         return self.identity.name
 
     @name.setter
-    def name(self, name: str) -> None:
-        self.identity = msgspec.structs.replace(self.identity, name=redact_text(convert.name(name)))
+    def name(self, name: str | None) -> None:
+        words = redact_text(convert.name(name)) if name else self.id
+        self.identity = msgspec.structs.replace(self.identity, name=words)
         self.engine.changes.write("name", {"name": self.name})
 
     @property
@@ -365,6 +366,13 @@ class Run:
     def at_finish(self, call: Callable[[], object]) -> None:
         """Call a function when the run has ended."""
         self._shutdown.after.append(call)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name[0] == "_" or name in WRITABLE:
+            object.__setattr__(self, name, value)
+        else:
+            with self._recorder.guard(f"run.{name}"):
+                assign(self, name, value)
 
     def __dir__(self) -> list[str]:
         return list(PUBLIC_NAMES)

@@ -92,12 +92,17 @@ class Stored:
     # -- what it holds ---------------------------------------------------------------------------------------------
 
     def records(self, kind: str | None = None, rank: int | None = None) -> Iterator[AnyRecord]:
-        """All records of a kind, by attempt and then `seq`."""
+        """All records of a kind, by attempt and then `seq`. A kind that does not exist is an error."""
+        unknown = kind is not None and kind not in records.KINDS
         kinds = () if kind in (None, "step", "spans") else (kind,)  # parts hold the other kinds as they were logged
         for one in self.segments():
             if rank in (None, one.segment.rank):
                 chosen = [record for record in one.records(*kinds) if kind in (None, records.kind_of(record))]
+                unknown = unknown and not chosen  # a newer version may have written kinds of its own
                 yield from sorted(chosen, key=lambda record: record.seq)
+        if unknown:
+            hint = did_you_mean(str(kind), records.KINDS)
+            raise UnknownSeries(f"there are no records of kind {kind!r}; {hint}available: {', '.join(records.KINDS)}")
 
     def follow(self, *, poll: float = 0.2, timeout: float | None = None) -> Iterator[AnyRecord]:
         """Yield the records as they are written, until the run finishes.
@@ -208,7 +213,10 @@ class Stored:
 
         None if it has no points.
         """
-        return self._columns.overview(name)
+        overview = self._columns.overview(name)
+        if overview is None:
+            self._check(name, None, None)
+        return overview
 
     def buckets(self, name: str, n: int = 1000) -> Buckets:
         """A series of the default view in at most `n` buckets, like `series(name).buckets(n)`.

@@ -55,7 +55,7 @@ def pairs(rows: Sequence[tuple[str, str]], *, width: int | None = None, indent: 
     """Names and values; long values are wrapped, empty ones left out."""
     shown = [(clean(name), clean(text)) for name, text in rows if text]
     edge = max((columns(name) for name, _ in shown), default=0)
-    edge = min(edge, 40) if width is not None else edge
+    edge = min(edge, max(40, width // 2)) if width is not None else edge
     lines = []
     for name, text in shown:
         room = None if width is None else max(20, width - indent - edge - GAP)

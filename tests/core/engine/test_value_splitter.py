@@ -26,3 +26,17 @@ def test_a_list_of_arrays_has_a_hint(tmp_path: Path, capsys: pytest.CaptureFixtu
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
         run.log({"maps": [np.zeros((2, 2)), np.ones((2, 2))]})
     assert "chiplog.Image or chiplog.Histogram keeps it whole" in capsys.readouterr().err
+
+
+def test_a_value_without_a_class_costs_only_itself(tmp_path: Path) -> None:
+    """The rest of the row is recorded, and what it raised stands for the value."""
+
+    class Odd:
+        @property
+        def __class__(self) -> type:  # type: ignore[override]
+            raise ValueError("no class")
+
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        assert run.log({"a": 1.0, "odd": Odd(), "b": 2.0}, step=3) == {"a": 1.0, "b": 2.0}
+    (record,) = chiplog.read(run.dir).records("text")
+    assert record.name == "odd" and "no class" in record.text  # type: ignore[union-attr]

@@ -223,3 +223,22 @@ def test_what_cannot_be_tags_or_a_config_is_reported(tmp_path: Path, capsys: pyt
     assert "tags are a list of words, not 5" in reported and reported.count("training continues") == 3
     stored = chiplog.read(run.dir)
     assert (stored.tags, stored.config, stored.state) == (("a",), {"lr": 1}, "7")
+
+
+def test_an_attribute_that_is_not_stored_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a suggestion, and it keeps its value here; what init decides stays; without a name, the id is shown."""
+    run = begin(tmp_path, name="a", strict=False)
+    run.notes = "so far so good"  # type: ignore[attr-defined]
+    run.tag = ["a"]  # type: ignore[attr-defined]
+    run.id = "other"  # type: ignore[misc]
+    run.name = None  # type: ignore[assignment]
+    run._private = run.log = print  # type: ignore[attr-defined,method-assign]
+    said = capsys.readouterr().err
+    assert "run.notes: this is not stored; a run stores what is in its config, name, summary and tags" in said
+    assert "run.tag: this is not stored; did you mean 'tags'?" in said
+    assert "run.id: it cannot be changed during the run; pass it to init()" in said and said.count("chiplog:") == 3
+    assert run.notes == "so far so good" and run.id == run.name != "other"  # type: ignore[attr-defined]
+    run.finish()
+    assert chiplog.read(run.dir).name == run.id
+    with begin(tmp_path) as strict, pytest.raises(AttributeError, match=r"run.config\['notes'\] = ... is stored"):
+        strict.notes = ""  # type: ignore[attr-defined]

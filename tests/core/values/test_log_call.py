@@ -57,3 +57,12 @@ def test_a_name_without_a_value_is_explained(tmp_path: Path, capsys: pytest.Capt
         run.log("loss")  # type: ignore[arg-type]
     assert "log('loss') has no value: write run.log({'loss': value}, step=10)" in capsys.readouterr().err
     assert chiplog.read(run.dir).summary == {}
+
+
+def test_steps_is_a_metric_and_perhaps_meant_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is kept, and the message says so once."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        for _ in range(2):
+            run.log({"a": 1.0}, steps=7)
+    assert capsys.readouterr().err.count("is a metric named 'steps'; did you mean step=?") == 1
+    assert chiplog.read(run.dir).summary == {"a": 1.0, "steps": 7}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from chiplog.core import records
 from chiplog.core.values.media import Histogram, Image, Matrix, Text
@@ -44,3 +45,17 @@ def test_what_is_not_an_image_is_a_problem_to_report() -> None:
     assert "PNG, JPEG, GIF or WebP" in Image(b"plain text").problem
     assert "nosuch.png" in Image("nosuch.png").problem and Image(object()).problem
     assert not Image(np.zeros((2, 2)), caption=None).problem
+
+
+def test_an_image_takes_what_others_images_take(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is ignored and reported once; a caption that cannot be read is a problem of the image."""
+
+    class Mute:
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    for _ in range(2):
+        assert not Image([[0.5]], mode="RGB").problem
+    assert capsys.readouterr().err.count("takes data and a caption; mode= is ignored") == 1
+    assert "no words" in Image([[0.5]], caption=Mute()).problem  # type: ignore[arg-type]
+    assert "at least one bin, not 0" in Histogram([1.0, 2.0], bins=0).problem

@@ -46,4 +46,24 @@ def test_a_summary_reads_once_and_prefers_what_was_set() -> None:
     assert summary["best"] == 1 and not reads
     assert dict(summary) == {"loss": 2, "best": 1} and len(summary) == 2 and len(reads) == 1
     del summary["best"]
-    assert summary["best"] == 3 and changes == [{"best": 1}]
+    assert "best" not in summary and changes == [{"best": 1}]
+    summary["best"] = 2
+    assert summary["best"] == 2
+
+
+def test_what_is_removed_is_said_to_be_stored(capsys: pytest.CaptureFixture[str]) -> None:
+    """Once, in whichever way; without the key, it is the error or the default of a dict."""
+    config = ObservedDict({"a": 1, "b": 2, "c": 3, "d": 4}, lambda _: None)
+    assert config.pop("absent", 9) == 9
+    with pytest.raises(KeyError):
+        config.pop("absent")
+    assert not capsys.readouterr().err
+    del config["a"]
+    assert config.pop("b") == 2 and config.popitem() == ("d", 4)
+    config.clear()
+    assert config == {}
+    said = capsys.readouterr().err
+    assert said.count("chiplog:") == 1 and "'a' was removed from run.config in this process only" in said
+    summary = Summary({"x": 1}, lambda: {"loss": 2}, lambda _: None)
+    summary.clear()
+    assert not summary and "from run.summary in this process only" in capsys.readouterr().err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
+
 import chiplog
 from chiplog.store import manifest
 from chiplog.store.runs.summary_cache import SummaryCache
@@ -20,6 +22,8 @@ def test_what_changes_after_init_is_in_run_json_during_the_run(tmp_path: Path) -
         run.summary["best_acc"] = 0.5
         wait_for(lambda: manifest.load(run.dir).summary == {"best_acc": 0.5})
         about = manifest.load(run.dir)
+        query = f"SELECT id, config.lr, config.batch FROM read_json_auto('{tmp_path}/*/*/run.json')"
+        assert duckdb.sql(query).fetchall() == [(run.id, 1, 4)]  # as docs/format.md has it
         assert (about.name, about.tags) == ("better", ("a", "b"))
         assert about.config.items() >= {"lr": 1, "batch": 4, "seed": 5}.items()
         assert "abcdefghij" not in str(about.config)

@@ -68,3 +68,15 @@ def test_tokens_in_the_row_count_for_all_ranks() -> None:
     assert progress.step(rows[3])["@tokens_per_sec"] == 2500.0
     timed = Row(4, 4 * SECOND, own | {"train/step_time_sec": 0.5})
     assert progress.step(timed, {"train/step_time_sec/max": 1.0})["@tokens_per_sec"] == 2500.0
+
+
+def test_rates_over_different_times_are_not_added() -> None:
+    """Of two ranks with 1,000 tokens each and a slow first step on one, the rate is 2,000 in the time that is shown."""
+    progress = Progress(DEFAULT, {})
+    row = Row(0, SECOND, {"train/step_time_sec": 0.4, "train/tokens_per_sec": 2500.0})
+    across = {
+        "train/step_time_sec/max": 0.4, "train/step_time_sec/min": 0.2, "train/tokens_per_sec/min": 2500.0,
+        "train/tokens_per_sec/mean": 3750.0, "train/tokens_per_sec/sum": 7500.0,
+    }  # fmt: skip
+    facts = progress.step(row, across)
+    assert (facts["train/step_time_sec"], facts["train/tokens_per_sec"]) == (0.4, 5000.0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chiplog
+from chiplog.core.errors import UnknownSeries
 from chiplog.store.parts import writer
 from chiplog.store.parts.part import Part
 from chiplog.store.points import blocks
@@ -24,7 +25,8 @@ def test_nan_is_counted_and_does_not_spoil_the_range() -> None:
     x, y = stored.overview("x"), stored.overview("y")
     assert x is not None and (x.last, x.range, x.points, x.nans) == (2, (1.0, 3.0), 4, 1)
     assert y is not None and (y.range, y.points, y.nans) == (None, 1, 1)
-    assert stored.overview("other") is None
+    with pytest.raises(UnknownSeries, match="has no series 'z'; available: x, y"):
+        stored.overview("z")
 
 
 @pytest.fixture

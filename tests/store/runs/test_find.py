@@ -68,3 +68,9 @@ def test_a_mistake_is_corrected(root: Path, text: str, hint: str) -> None:
     """Names, projects and `latest`."""
     with pytest.raises(RunNotFound, match=hint):
         find(text, root)
+
+
+def test_the_newest_of_each_project_that_matches(root: Path) -> None:
+    """For verbs that take several runs; those that take one need a single project."""
+    assert [path.name for path in select(["*/latest"], root)] == ["261103-c", "261101-a"]
+    assert find("[p]*/latest", root).name == "261101-a"

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import chiplog
-from chiplog.core.records import Attempt, Finish, Record, Step
+from chiplog.core.records import Attempt, Eval, Finish, Record, Step
 from chiplog.store import layout
 from chiplog.store.journal.lines import line_of
 from chiplog.store.parts.compaction import compact, prune
@@ -102,6 +102,17 @@ def test_values_set_by_hand_are_among_the_last_values(tmp_path: Path, pruned: bo
             assert compact(run.dir, segment) and prune(run.dir, segment)
     values = state.last_values(run.dir)
     assert values["best/acc"] == 0.9 and values["loss"] == 0.5 and values["step"] == 999
+
+
+def test_an_attempt_that_only_evaluates_does_not_hide_the_loss(tmp_path: Path) -> None:
+    """What it does not have comes from older attempts, as far as something is still looked for."""
+    journal(tmp_path, attempt(), Step(1, 1, 5, {"old": 2.0, "loss": 9.0}))
+    journal(tmp_path, attempt(attempt=2), Step(1, 2, 7, {"loss": 1.0, "acc": 0.1}), attempt=2)
+    journal(tmp_path, attempt(attempt=3), attempt=3)
+    journal(tmp_path, attempt(attempt=4), Eval(1, 3, 6, {"acc": 0.9}), attempt=4)
+    values = state.last_values(tmp_path, lambda known: "loss" in known)
+    assert values == {"loss": 1.0, "acc": 0.1, "eval/acc": 0.9, "step": 6}
+    assert state.last_values(tmp_path) == {"eval/acc": 0.9, "step": 6}
 
 
 def test_workers_are_parts_of_the_attempt_they_joined(tmp_path: Path) -> None:

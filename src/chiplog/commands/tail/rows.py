@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +11,7 @@ from typing import TextIO, cast
 from chiplog.commands.tail.output import Output
 from chiplog.core import records
 from chiplog.core.records import AnyRecord
+from chiplog.sinks.console.layout import UNLIMITED
 from chiplog.sinks.console.sink import RATE, Console
 from chiplog.store import layout, manifest
 from chiplog.store.journal.lines import Scanner
@@ -25,7 +25,7 @@ BEGINNING = 200  # records that are searched for the planned length of the run
 def follow(stored: Stored, out: Output, args: Namespace) -> None:
     """Print the last records, then new ones until the run ends."""
     rate = None if args.once else max(RATE, args.n)
-    width = None if out.terminal else args.screen.room or sys.maxsize
+    width = None if out.terminal else args.screen.room or UNLIMITED
     config = manifest.load(stored.path).config
     console = Console(cast(TextIO, out), environ=args.environ, width=width, rate=rate, config=config)
     newest, tail = _newest(stored.path, args.n)

@@ -92,7 +92,9 @@ class Splitter:
 
 def _is_arrays(value: object) -> bool:
     """Whether a value is a list of arrays, which may be pictures or numbers."""
-    return isinstance(value, (list, tuple)) and bool(value) and getattr(value[0], "shape", None) is not None
+    if not issubclass(type(value), (list, tuple)):  # a class may claim to be another, and fail at it
+        return False
+    return bool(value) and getattr(type(value[0]), "shape", None) is not None  # type: ignore[index]
 
 
 def _never(_: object) -> bool:

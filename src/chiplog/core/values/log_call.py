@@ -25,6 +25,8 @@ def understand(
             f"log {run} {ignored}",
             f"log(..., {ignored[0]}=...) is ignored: rows with the same step are joined; pass step=...",
         )
+    if "steps" in row and step is None:
+        messages.once(f"log {run} steps", "log(..., steps=...) is a metric named 'steps'; did you mean step=?")
     if isinstance(metrics, Mapping):
         row = {**metrics, **row}
     elif isinstance(metrics, str) and step is None and not row:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from chiplog.core import records
+from chiplog.core import messages, records
 from chiplog.core.values import pictures
 from chiplog.core.values.redact import redact_text
 from chiplog.core.values.text import cut, words
@@ -64,6 +64,8 @@ class Histogram(Media):
         try:
             if counts is not None and edges is not None:
                 self.counts, self.edges = _paired(counts, edges)
+            elif bins < 1:
+                raise ValueError(f"a histogram has at least one bin, not {bins}")
             else:
                 self.counts, self.edges = _fast_bin(values, bins) or _bin(_flat(values), bins)
         except Exception as error:
@@ -100,14 +102,23 @@ class Image(Media):
     __slots__ = ("caption", "pictures", "problem")
     kind = records.File
 
-    def __init__(self, data: Any, caption: str | None = "") -> None:
-        self.caption = str(caption or "")
+    def __init__(self, data: Any, caption: str | None = "", **other: object) -> None:
+        self.caption, self.problem = "", ""
         self.pictures: list[pictures.EncodedPicture] = []
-        self.problem = ""
+        if other:
+            messages.once(
+                f"image {sorted(other)}", f"chiplog.Image takes data and a caption; {_listing(other)} ignored"
+            )
         try:
+            self.caption = str(caption or "")
             self.pictures = pictures.encode(data)
         except Exception as error:
             self.problem = words(error)
+
+
+def _listing(names: Iterable[str]) -> str:
+    listed = [f"{name}=" for name in names]
+    return f"{', '.join(listed)} {'is' if len(listed) == 1 else 'are'}"
 
 
 def _rows(values: Any) -> list[list[float]]:

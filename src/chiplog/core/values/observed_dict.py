@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from chiplog.core import messages
 from chiplog.core.records import Plain
 
 Changed = Callable[[Mapping[str, object]], None]
 
 
 class ObservedDict(dict[str, Any]):
-    """A dict that can also be read by attribute and reports every change. A copy or a pickle of it is a plain dict."""
+    """A dict that can also be read by attribute and reports every change. A copy or a pickle of it is a plain dict.
+
+    A key that is removed is still stored: it says what the run began with.
+    """
 
     def __init__(self, data: Mapping[str, object], changed: Changed) -> None:
         super().__init__(data)
@@ -31,6 +35,27 @@ class ObservedDict(dict[str, Any]):
         if key not in self:
             self[key] = default
         return self[key]
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        _report_removal("config", key)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        removed = key in self
+        value = super().pop(key, *default)
+        if removed:
+            _report_removal("config", key)
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        key, value = super().popitem()
+        _report_removal("config", key)
+        return key, value
+
+    def clear(self) -> None:
+        if self:
+            _report_removal("config", next(iter(self)))
+        super().clear()
 
     def __ior__(self, other: object) -> ObservedDict:  # type: ignore[override,misc]
         self.update(other)
@@ -70,8 +95,9 @@ class Summary(MutableMapping[str, Plain]):
         self._changed({key: value})
 
     def __delitem__(self, key: str) -> None:
-        del self._by_hand[key]
-        self._all = None
+        del self._values()[key]
+        self._by_hand.pop(key, None)
+        _report_removal("summary", key)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values())
@@ -81,6 +107,14 @@ class Summary(MutableMapping[str, Plain]):
 
     def __repr__(self) -> str:
         return repr(self._values())
+
+
+def _report_removal(place: str, key: str) -> None:
+    messages.once(
+        f"removed from {place}",
+        f"{key!r} was removed from run.{place} in this process only: a record cannot be removed, and what is stored "
+        f"keeps it; to change that, set it to another value or to None",
+    )
 
 
 def _mapping(data: object) -> Mapping[str, object]:

@@ -1,29 +1,18 @@
-"""Finishes a run when its process ends: by a signal, or at the interpreter's exit.
-
-Exit handlers run when the interpreter has released the `SystemExit` that ends the process. So while a run is open,
-`sys.exit`, `exit` and `quit` leave a mark on the exception they raise. If the mark is released while a frame is
-running, the exception was caught; otherwise the interpreter is exiting with it.
-"""
+"""Finishes a run when its process ends: by a signal, or at the interpreter's exit."""
 
 from __future__ import annotations
 
-import builtins
 import os
 import sys
 import threading
 import weakref
 from collections.abc import Callable
-from types import FrameType, ModuleType
+from types import FrameType
 
 from chiplog.core import messages
 from chiplog.core.engine import shutdown
 from chiplog.core.run import Run
-from chiplog.runtime.process import notebook
-
-_DOORS = ((sys, "exit"), (builtins, "exit"), (builtins, "quit"))
-_lock = threading.Lock()
-_watching = 0  # runs
-_args: tuple[object, ...] | None = None  # of the last marked exception, until it is caught
+from chiplog.runtime.process import notebook, system_exit
 
 
 def flush_on_signal(made: Run) -> None:
@@ -77,73 +66,14 @@ def finish_at_exit(made: Run) -> None:
 
 def _watch_exit(made: Run) -> Callable[[], BaseException | None]:
     """A function that returns the exception with which this process exits, as far as it concerns the run."""
-    mark_exits()
-    made.at_finish(unmark_exits)
+    system_exit.watch()
+    made.at_finish(system_exit.unwatch)
     if hasattr(sys, "ps1"):
-        return exit_error  # an error at the prompt does not end the process
+        return system_exit.exit_error  # an error at the prompt does not end the process
     earlier = id(getattr(sys, "last_value", None))  # an error before this run does not concern it
 
     def uncaught() -> BaseException | None:
         error = getattr(sys, "last_value", None)
         return None if id(error) == earlier else error
 
-    return lambda: exit_error() or uncaught()
-
-
-def mark_exits() -> None:
-    """Watch how this process exits, until `unmark_exits` was called as often."""
-    global _watching
-    with _lock:
-        _watching += 1
-        for module, name in _DOORS:
-            call = getattr(module, name, None)  # `python -S` has no `exit` and `quit`
-            if callable(call) and not isinstance(call, _Door):
-                setattr(module, name, _Door(module, name, call))
-
-
-def unmark_exits() -> None:
-    global _watching
-    with _lock:
-        _watching = max(0, _watching - 1)
-        for module, name in _DOORS if not _watching else ():
-            door = getattr(module, name, None)
-            if isinstance(door, _Door):  # otherwise it has been wrapped since, and stays
-                setattr(module, name, door.inner)
-
-
-def exit_error() -> SystemExit | None:
-    """The `SystemExit` with which this process exits, if a watched call has raised it and it was not caught."""
-    return None if _args is None else SystemExit(*_args)
-
-
-class _Door:
-    """`sys.exit` or its like: it marks what it raises, and is otherwise the original."""
-
-    def __init__(self, module: ModuleType, name: str, inner: Callable[..., object]) -> None:
-        self.inner, self._name = inner, name
-        self.__module__, self.__doc__ = module.__name__, inner.__doc__
-
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        global _args
-        try:
-            return self.inner(*args, **kwargs)
-        except SystemExit as raised:
-            if _watching and threading.current_thread() is threading.main_thread():
-                _args = raised.args
-                raised.__dict__["_mark"] = _Mark()
-            raise
-
-    def __repr__(self) -> str:
-        return repr(self.inner)
-
-    def __reduce__(self) -> str:
-        return self._name
-
-
-class _Mark:
-    """Released with the exception that carries it."""
-
-    def __del__(self) -> None:
-        global _args
-        if sys._getframe().f_back is not None:
-            _args = None
+    return lambda: uncaught() or system_exit.exit_error()

@@ -30,7 +30,8 @@ Rest: TypeAlias = Callable[[str, Cell, Cells], str | None]  # a name, its value 
 
 Block: TypeAlias = Callable[[Mapping[str, Plain], int | float | None], Iterable[str]]  # an event's data, and its step
 
-LONGEST_NAME = 40  # characters
+LONGEST_NAME = 40  # characters, on a line of limited width
+UNLIMITED = 1 << 30  # columns: for a file or another program
 MOST_PLANS = 256
 
 
@@ -109,7 +110,8 @@ class ConsoleLine:
         form, gap = self._layout.rest, self._layout.before_rest
         for name in plan.rest if form else ():
             assert form
-            text = "" if hidden else _clean(form(name, row[name], row) or "")
+            short = form is name_and_value and width < UNLIMITED
+            text = "" if hidden else _clean(form(cut_name(name) if short else name, row[name], row) or "")
             used += len(gap) + columns(text) if text else 0
             if hidden or used > width - plan.room:
                 hidden += 1
@@ -190,7 +192,11 @@ duration = of_value(display.time_left)
 
 def name_and_value(name: str, value: Cell, row: Cells = NOTHING) -> str:  # noqa: ARG001
     """A metric without a column: `accuracy 0.9123`."""
-    return f"{cut(name.removeprefix('train/'), LONGEST_NAME)} {compact(value)}"
+    return f"{name.removeprefix('train/')} {compact(value)}"
+
+
+def cut_name(name: str) -> str:
+    return cut(name.removeprefix("train/"), LONGEST_NAME)
 
 
 # -- ours --------------------------------------------------------------------------------------------------------------

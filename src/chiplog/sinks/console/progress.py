@@ -132,17 +132,21 @@ class Progress:
 
     def _add_statistics(self, metrics: Cells, statistics: Mapping[str, Plain], facts: dict[str, Cell]) -> None:
         """A step takes as long as on its slowest rank; the rate is that of all ranks, estimated if it is too late."""
-        slower = 1.0  # the time of the slowest rank, as a multiple of this rank's
+        slower = uneven = 1.0  # the time of the slowest rank, as a multiple of this rank's and of the fastest one's
         for name in self._layout.step_time:
             if name in metrics and (longest := statistics.get(f"{name}/max")) is not None:
                 facts[name] = longest
                 slower = longest / own if (own := _pick(metrics, (name,))) else 1.0
+                uneven = longest / shortest if (shortest := _pick(statistics, (f"{name}/min",))) else 1.0
         for name in TOKENS_PER_SEC:
             if own := _pick(metrics, (name,)):
                 if (total := statistics.get(f"{name}/sum")) is not None:
                     self._over_own = (_pick({name: total}, (name,)) or own) / own
-                if self._over_own != 1.0:
-                    facts[name] = own * self._over_own
+                together = own * self._over_own
+                if total is not None and uneven > 1.0:  # in the first step, say: each rank's rate is over its own time
+                    together = max(together / uneven, _slowest_together(name, statistics))
+                if together != own:
+                    facts[name] = together
         if (rate := _pick(facts, ("@tokens_per_sec",))) and (own := _pick(metrics, self._layout.tokens)):
             total = _pick(statistics, tuple(f"{name}/sum" for name in self._layout.tokens))
             self._over_own = self._over_own if total is None else total / own
@@ -198,6 +202,12 @@ class Progress:
             return int(self._layout.warm_up <= 1 or norm > mean * SPIKE)
         norms.append(norm)
         return int(0 < mean * SPIKE < norm)
+
+
+def _slowest_together(name: str, statistics: Mapping[str, Plain]) -> float:
+    """The sum over all ranks if each were as slow as the slowest: right if all have the same tokens."""
+    lowest, mean, total = (_pick(statistics, (f"{name}/{stat}",)) for stat in ("min", "mean", "sum"))
+    return lowest * total / mean if lowest and mean and total else 0.0
 
 
 def _pick(metrics: Cells, names: tuple[str, ...]) -> float | None:

@@ -26,6 +26,7 @@ SEGMENT_BYTES = 8 << 20  # of one of the first segments: the newest is decoded w
 SEGMENT_SECONDS = 1800.0  # after which a segment that is worth compacting is closed
 ENOUGH = 1 << 20  # bytes that are
 RESERVE_BYTES = 16 << 10
+PARTIAL = "the disk accepted only part of a record"
 BEAT = 5.0  # s between touches of the live segment and between syncs
 
 
@@ -71,7 +72,10 @@ class SegmentFile:
             _close(fd)
 
     def write_lines(self, lines: Sequence[bytes]) -> tuple[Sequence[bytes], str]:
-        """Write lines in one call; return those that are not completely on disk, and why."""
+        """Write lines in one call; return those that are not completely on disk, and why.
+
+        The reason why a disk took only a part, `PARTIAL`, is known once another write fails.
+        """
         data = b"".join(lines)
         if self.torn:
             data = b"\n" + data
@@ -90,7 +94,7 @@ class SegmentFile:
         for index, line in enumerate(lines):
             if written < len(line):
                 self.unterminated = self.unterminated or written == len(line) - 1 > 0
-                return [unwritten(line, written), *lines[index + 1 :]], "no space for a whole record"
+                return [unwritten(line, written), *lines[index + 1 :]], PARTIAL
             written -= len(line)
         return [], ""
 

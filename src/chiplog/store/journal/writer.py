@@ -21,7 +21,7 @@ from chiplog.store.journal.backlog import BACKLOG_BYTES, Backlog
 from chiplog.store.journal.directory_identity import DirectoryIdentity
 from chiplog.store.journal.file_systems import SLOW, waited_for_disk
 from chiplog.store.journal.lines import line_of
-from chiplog.store.journal.segment_file import RESERVE_BYTES, SegmentFile, reason, unwritten
+from chiplog.store.journal.segment_file import PARTIAL, RESERVE_BYTES, SegmentFile, reason, unwritten
 from chiplog.store.layout import Segment
 
 STALLED = 1.0  # s without a completed write, after which callers no longer wait for the disk
@@ -71,7 +71,7 @@ class Journal:
         file.dirty = True
         if written != len(line):
             file.torn, file.unterminated = True, written == len(line) - 1
-            self._hand_over(unwritten(line, written), "the disk accepted only part of a record")
+            self._hand_over(unwritten(line, written), PARTIAL)
         elif time.monotonic_ns() - before > SLOW and not self._sync_each and waited_for_disk(file.fd, before):
             self._direct, self._last_write = False, time.monotonic()
             self._wake()
@@ -196,6 +196,8 @@ class Journal:
                 before = time.monotonic_ns()
                 self._under_way, self._writing = len(lines), time.monotonic()
                 left, why = self._file.write_lines(lines)
+                if left and why == PARTIAL:
+                    left, why = self._file.write_lines(left)
                 self._under_way, self._writing = 0, 0.0
                 if left:
                     self._backlog.push_front(left)
@@ -221,7 +223,8 @@ class Journal:
             time.sleep(0.1)
 
     def _report_failure(self, why: str) -> None:
-        self._failing = self._failing or why
+        if self._failing in (None, PARTIAL):
+            self._failing = why
         if not self._reported:
             self._reported = True
             messages.say(

@@ -9,6 +9,7 @@
 | `tiny-lm`, `tiny-lm/latest` | started last in this project |
 | `tiny-lm/baseline` | any of these, in this project |
 | `lr-*`, `tiny-lm/*` | whose name or id matches; with a slash, project and name or id |
+| `tiny-*/latest` | started last in each project that matches |
 """
 
 from __future__ import annotations
@@ -175,6 +176,11 @@ def _by_pattern(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]
     if "/" not in text:
         named = [one for one in candidates if any(fnmatchcase(name, text) for name in one.names)]
         return named or [one for one in candidates if any(fnmatchcase(name, text) for name in one.projects)]
+    pattern, _, last = text.rpartition("/")
+    if last == LATEST:  # of each project that matches
+        matching = [one for one in candidates if any(fnmatchcase(name, pattern) for name in one.projects)]
+        folders = dict.fromkeys(one.path.parent for one in matching)
+        return [one for folder in folders for one in _newest([one for one in matching if one.path.parent == folder])]
     return [
         one
         for one in candidates

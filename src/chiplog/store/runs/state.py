@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -23,7 +24,7 @@ from chiplog.store.runs.state_journals import StateJournals
 LOST = 60.0  # s without a heartbeat
 NEAR = 4 << 10  # bytes from the end that usually hold the finish record, and the last step with its loss
 END = 64 << 10  # bytes read from the end
-ENDS = 8  # attempts whose ends are searched for the highest step
+ENDS = 8  # attempts whose ends are searched for the last values and the highest step
 _WORD = re.compile(r"\w[\w -]{0,19}")  # what can stand in a list of runs as a state
 
 
@@ -129,7 +130,8 @@ def last_values(
 ) -> LastValues:
     """The newest values, and their step, of the first rank that has rows; reads back until `enough` is satisfied.
 
-    Those of the workers that joined its newest attempt are among them, unless the attempt itself has newer ones.
+    Those of the workers that joined an attempt are among them, unless the attempt itself has newer ones; and those of
+    older attempts, because one that continues a run to evaluate it has no loss.
     """
     files = files or StateJournals(run)
     streams: dict[int, list[list[Segment]]] = {}  # by rank, the attempts in their order
@@ -138,25 +140,33 @@ def last_values(
     values: dict[str, Number | None] = {}
     for rank in sorted(streams)[:ENDS]:
         of_rank: dict[str, Number | None] = {}
-        for segments in _newest_attempt(files, streams[rank]):
-            of_rank.update(_last_values_of(files, segments, enough))
+        for attempt in islice(_attempts_back(files, streams[rank]), ENDS):
+            of_attempt: dict[str, Number | None] = {}
+            for segments in attempt:
+                of_attempt.update(_last_values_of(files, segments, enough))
+            of_rank = {**of_attempt, **of_rank}
+            if enough(of_rank):
+                break
         values = {**of_rank, **values}
         if "step" in values:
             break
     return values
 
 
-def _newest_attempt(files: StateJournals, streams: Sequence[list[Segment]]) -> list[list[Segment]]:
-    """The segments of the newest attempt of a rank and of its workers, in the order they were written."""
+def _attempts_back(files: StateJournals, streams: Sequence[list[Segment]]) -> Iterator[list[list[Segment]]]:
+    """The segments of each attempt of a rank and of its workers, in the order of writing; the newest attempt first."""
     if len(streams) == 1:
-        return [streams[0]]
+        yield [streams[0]]
+        return
     written: list[tuple[int, list[Segment]]] = []
     for segments in reversed(streams):
         about = _attempt(files, segments)
         written.append((about.last.time if about.last is not None else 0, segments))
         if not about.attached:
-            break
-    return [segments for _, segments in sorted(written)]
+            yield [one for _, one in sorted(written)]
+            written = []
+    if written:  # workers of an attempt that is not there
+        yield [one for _, one in sorted(written)]
 
 
 def _last_values_of(

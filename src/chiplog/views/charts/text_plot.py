@@ -36,7 +36,7 @@ def line_plot(
     height: int,
     log: bool = False,
     title: str = "",
-    title_width: int | None = None,
+    text_width: int | None = None,
     x_label: str = "step",
     colour: bool = False,
     ascii: bool = False,
@@ -50,7 +50,7 @@ def line_plot(
     Without colour the first curve is dotted (`marker`: braille, fhd or hd) and each other curve has its own character;
     `glyphs` overrides them, one per curve, an empty one for dots. `smooth` (0 up to 1, the weight of the past) draws a
     smoothed line over the faint values of every curve of at least 20 points. `band` is shaded below all curves.
-    A title is cut at `title_width`, by default the width of the plot.
+    Titles, labels and remarks are cut at `text_width`, by default the width of the plot.
 
         print(line_plot([("train/loss", steps, values)], width=80, height=12))
     """
@@ -62,7 +62,7 @@ def line_plot(
     width, height = max(width, SMALLEST[0]), max(height, SMALLEST[1])
     traces = [_trace(*curve, pen) for curve in curves]
     x_label = _words(x_label, pen)
-    head = [cut(_words(title, pen), title_width or width, pen.cut)] if title else []
+    head = [cut(_words(title, pen), text_width or width, pen.cut)] if title else []
     remarks = []
     if log and not any((trace.y > 0).any() for trace in traces):
         log = False
@@ -72,7 +72,7 @@ def line_plot(
     drawn = np.concatenate([_drawable(trace, log) for trace in (*traces, *edges)] or [np.zeros(0)])
     if not len(drawn):
         words = _nothing(traces) or ["nothing to draw: no curves"]
-        return "\n".join([*head, *(cut(line, width, pen.cut) for line in words)])
+        return "\n".join([*head, *(cut(line, text_width or width, pen.cut) for line in words)])
 
     y_axis = axis_of(drawn, log, most=min(6, max(2, (height + 1) // 2)))
     margin = max(map(len, y_axis.labels)) + 1
@@ -88,9 +88,11 @@ def line_plot(
         sheet.mark(trace.x, trace.y, x_axis, y_axis)
     lines = sheet.framed(x_axis, y_axis)
     lines.append(x_labels(x_axis, inner, margin, x_label))
-    legend = _legend(traces, signs, pen, colour, smooth, width) if len(traces) > 1 or smooth is not None else []
+    legend = (
+        _legend(traces, signs, pen, colour, smooth, width, text_width) if len(traces) > 1 or smooth is not None else []
+    )
     remarks += [remark for trace in traces for remark in _remarks(trace, log, pen, x_label)]
-    return "\n".join([*head, *lines, *legend, *(cut(remark, width, pen.cut) for remark in remarks)])
+    return "\n".join([*head, *lines, *legend, *(cut(remark, text_width or width, pen.cut) for remark in remarks)])
 
 
 def histogram(
@@ -102,16 +104,17 @@ def histogram(
     x_label: str = "",
     colour: bool = False,
     ascii: bool = False,
+    text_width: int | None = None,
 ) -> str:
     """A histogram as bars; values that are not finite are counted below."""
     pen = ASCII if ascii else PLAIN
     width, height = max(width, SMALLEST[0]), max(height, SMALLEST[1])
     series = np.asarray(values, dtype=np.float64).reshape(-1)
     finite = series[np.isfinite(series) & (np.abs(series) < 1e300)]
-    head = [cut(_words(title, pen), width, pen.cut)] if title else []
+    head = [cut(_words(title, pen), text_width or width, pen.cut)] if title else []
     if not len(finite):
         count = f"{len(series):,} values, none of them finite" if len(series) else "no points"
-        return "\n".join([*head, cut(f"nothing to draw: {count}", width, pen.cut)])
+        return "\n".join([*head, cut(f"nothing to draw: {count}", text_width or width, pen.cut)])
     x_axis = axis_of(finite, False, most=max(2, (width - 8) // 10))
     bins = max(BARS[0], min(BARS[1], math.ceil(2 * len(finite) ** (1 / 3))))
     counts, _ = np.histogram(finite, bins, (x_axis.low, x_axis.high))
@@ -122,7 +125,9 @@ def histogram(
     sheet.bars(counts[np.arange(inner) * bins // inner].astype(np.float64), y_axis, COLOURS[0])
     lines = [*head, *sheet.framed(x_axis, y_axis), x_labels(x_axis, inner, margin, _words(x_label, pen))]
     if astray := len(series) - len(finite):
-        lines.append(cut(f"  {pen.nan}  {astray:,} of {len(series):,} values have no place here", width, pen.cut))
+        lines.append(
+            cut(f"  {pen.nan}  {astray:,} of {len(series):,} values have no place here", text_width or width, pen.cut)
+        )
     return "\n".join(lines)
 
 
@@ -218,7 +223,13 @@ def _draw(
 
 
 def _legend(
-    traces: Sequence[_Trace], signs: Sequence[str], pen: Pen, colour: bool, smooth: float | None, width: int
+    traces: Sequence[_Trace],
+    signs: Sequence[str],
+    pen: Pen,
+    colour: bool,
+    smooth: float | None,
+    width: int,
+    text_width: int | None,
 ) -> list[str]:
     lines: list[str] = []
     used = width
@@ -228,7 +239,7 @@ def _legend(
         if smooth is not None and len(trace.y) >= SMOOTHED_FROM:
             raw = "faint" if colour else "dots" if pen is ASCII else "outline"
             label += f" (smoothed {smooth:g}, {raw}: all values)"
-        label = cut(label, width - 5, pen.cut)
+        label = cut(label, (text_width or width) - 5, pen.cut)
         text = f"  {paint(sign, COLOURS[number % len(COLOURS)], colour)} {label}"
         size = len(sign) + len(label) + 3
         if used + size > width:

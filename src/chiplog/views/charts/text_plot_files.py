@@ -100,6 +100,7 @@ def _plot(name: str, stats: dict[str, Series], look: TextStyle, title: str, band
         ascii=look.ascii,
         marker=look.marker,
         glyphs=[GLYPHS.get(stat, "") for stat in stats],
+        text_width=look.text_width,
         band=band,
     )
 
@@ -116,6 +117,7 @@ def _histograms(name: str, stats: dict[str, Series], look: TextStyle) -> str:
             title=f"{_title(name, stat)} histogram",
             colour=look.colour,
             ascii=look.ascii,
+            text_width=look.text_width,
         )
         for stat in shown
     ]
@@ -144,7 +146,7 @@ def _summary(name: str, stats: dict[str, Series], look: TextStyle) -> str:
             ]
         )
     head = ["metric", "points", "last", "mean", "std", "min", "max", "not finite"]
-    return table(head, rows, width=look.width, right=head[1:], colour=look.colour)
+    return table(head, rows, width=look.text_width or look.width, right=head[1:], colour=look.colour)
 
 
 def _title(name: str, stat: str) -> str:

@@ -16,3 +16,4 @@ class TextStyle(NamedTuple):
     ascii: bool = False
     marker: str = "braille"
     kind: str = "line"
+    text_width: int | None = None  # at which titles and labels are cut, if not at `width`

@@ -53,13 +53,19 @@ def bands(spans: Sequence[StoredSpan]) -> list[Band]:
     return listed
 
 
-def draw(spans: Sequence[StoredSpan], *, width: int = 100, colour: bool = False, ascii: bool = False) -> str:
-    """Draw for the terminal. The width of a box is its duration, at least one column; names where they fit."""
+def draw(
+    spans: Sequence[StoredSpan], *, width: int = 100, colour: bool = False, ascii: bool = False, whole: bool = False
+) -> str:
+    """Draw for the terminal. The width of a box is its duration, at least one column; names where they fit.
+
+    With `whole`, a name that does not fit is left out instead of cut.
+    """
     if not spans:
         return "no spans"
     begin, end = min(span.start for span in spans), max(span.end for span in spans)
     shown, left = _busiest(bands(spans))
-    edge = min(24, max(columns(band.label) for band in shown)) + 1
+    longest = max(columns(band.label) for band in shown)
+    edge = (longest if whole else min(24, longest)) + 1
     room = max(20, width - edge)
     scale = room / max(1, end - begin)
     ruler = _ruler((end - begin) / 1e9, room)
@@ -68,7 +74,7 @@ def draw(spans: Sequence[StoredSpan], *, width: int = 100, colour: bool = False,
         for row in range(band.rows):
             label = (_plain if ascii else cut)(band.label, edge - 1).ljust(edge) if row == 0 else " " * edge
             boxes = [box.span for box in band.boxes if box.row == row]
-            lines.append((label + _row(boxes, begin, scale, room, colour, ascii)).rstrip())
+            lines.append((label + _row(boxes, begin, scale, room, colour, ascii, whole)).rstrip())
     return "\n".join([*lines, *([f"and {left:,} more timelines"] if left else [])])
 
 
@@ -135,7 +141,9 @@ def _busiest(listed: list[Band]) -> tuple[list[Band], int]:
     return [band for band in listed if id(band) in kept], len(listed) - MOST
 
 
-def _row(spans: Sequence[StoredSpan], begin: int, scale: float, room: int, colour: bool, ascii: bool) -> str:
+def _row(
+    spans: Sequence[StoredSpan], begin: int, scale: float, room: int, colour: bool, ascii: bool, whole: bool
+) -> str:
     cells = [" "] * room
     styles = [""] * room
     left, fill, right = ("[", "=", "]") if ascii else ("▐", "█", "▌")
@@ -144,7 +152,8 @@ def _row(spans: Sequence[StoredSpan], begin: int, scale: float, room: int, colou
         last = min(room, max(first + 1, round((span.end - begin) * scale)))
         size = last - first
         name = clean(span.name)
-        name = "" if size < 4 else _plain(name, size - 2) if ascii else cut(name, size - 2)
+        fits = size >= 4 and not (whole and columns(name) > size - 2)
+        name = "" if not fits else _plain(name, size - 2) if ascii else cut(name, size - 2)
         if colour:
             text = f" {name}".ljust(size)[:size]
         elif size == 1:
