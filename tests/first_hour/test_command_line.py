@@ -72,7 +72,7 @@ def test_every_mistake_is_answered(read: Environment) -> None:
         "compact tiny-ml": "did you mean 'tiny-lm'",
         "doctor tiny-ml": "did you mean 'tiny-lm'",
         "import nosuch": "no file or folder 'nosuch'",
-        "run nosuch": "there is no command 'nosuch'",
+        "run nosuch": "no command 'nosuch'",
         "demo latest": "unrecognized arguments: latest",
     }
     for words, answer in answers.items():
