@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,10 @@ import pyarrow as pa
 import pytest
 
 import chiplog
+from chiplog.core import records
 from chiplog.store.journal import lines
+from chiplog.store.layout import Segment
+from chiplog.store.runs import state
 from tests.faults.hostile_parts import CHANGES, damage
 from tests.faults.hostile_runs import CONTROL, command
 from tests.support.memory import peak
@@ -133,3 +137,34 @@ def test_positions_that_name_no_journal_break_no_verb(received: Path, key: str) 
         _, error = command(words)
         assert not error, (words, error)
     assert (received / "journal" / "r00000-a01-0000.jsonl").exists()
+
+
+def write(run: Path, *written: records.Record, rank: int = 0, attempt: int = 2) -> None:
+    """Put a journal into a run, as its maker could have written it."""
+    path = run / "journal" / Segment(rank, attempt, 0).filename
+    path.write_bytes(b"".join(map(lines.line_of, written)))
+
+
+def start(attempt: int, rank: int = 0, launch: str = "a", **fields: object) -> records.Attempt:
+    return msgspec.structs.replace(
+        records.Attempt(0, 0, attempt, launch, rank, 1, "elsewhere", 1, 0, "process", "1"), **fields
+    )
+
+
+def test_many_launches_at_once_are_a_list_of_some(received: Path) -> None:
+    """Each pair of 6,000 would be 18 million; what is left out is named."""
+    lives = [
+        state.AttemptState(
+            0, at, start(at, launch=f"l{at}"), records.Finish(1, 1 << 40, "finished"), None, 0.0, "killed"
+        )
+        for at in range(6000)
+    ]
+    lives = [one._replace(last=one.finish) for one in lives]
+    began = time.monotonic()
+    pairs = state.two_writers(lives, now=0)
+    assert len(pairs) == state.MOST_PAIRS and time.monotonic() - began < 5
+    for at in range(20):
+        write(received, start(at, launch=f"l{at}"), records.Finish(1, 1 << 40, "finished"), attempt=10 + at)
+    for verb in ("show", "doctor"):
+        printed, error = command([verb, str(received)])
+        assert not error and f"only the first {state.MOST_PAIRS} pairs of launches" in " ".join(printed.split())
