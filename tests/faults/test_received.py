@@ -16,6 +16,7 @@ import pytest
 import chiplog
 from chiplog.core import records
 from chiplog.store.journal import lines
+from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment
 from chiplog.store.runs import state
 from tests.faults.hostile_parts import CHANGES, damage
@@ -168,3 +169,16 @@ def test_many_launches_at_once_are_a_list_of_some(received: Path) -> None:
     for verb in ("show", "doctor"):
         printed, error = command([verb, str(received)])
         assert not error and f"only the first {state.MOST_PAIRS} pairs of launches" in " ".join(printed.split())
+
+
+def test_a_cursor_of_many_ranks_lists_the_journals_once(received: Path) -> None:
+    """100,000 positions, all of ranks without a journal: a second or two, not one listing for each."""
+    (received / "cursors").mkdir(exist_ok=True)
+    cursor = {"positions": {f"r{rank:05d}-a01": (0, 0, -1) for rank in range(1, 100_001)}, "state": {}}
+    (received / "cursors" / "csv.json").write_bytes(lines.sealed(msgspec.json.encode(cursor)))
+    began = time.monotonic()
+    assert [(one.lag, one.trouble) for one in cursors(received)] == [(0, "")]
+    for verb in ("show", "doctor"):
+        _, error = command([verb, str(received)])
+        assert not error, error
+    assert time.monotonic() - began < 15
