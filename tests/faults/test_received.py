@@ -19,6 +19,7 @@ from chiplog.store.journal import lines
 from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment
 from chiplog.store.runs import state
+from chiplog.views.web import queries
 from tests.faults.hostile_parts import CHANGES, damage
 from tests.faults.hostile_runs import CONTROL, command
 from tests.support.memory import peak
@@ -182,3 +183,25 @@ def test_a_cursor_of_many_ranks_lists_the_journals_once(received: Path) -> None:
         _, error = command([verb, str(received)])
         assert not error, error
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("kind", ["beside", "inside", "threads"])
+def test_many_spans_that_overlap_are_drawn_in_time(received: Path, kind: str) -> None:
+    """10,000 beside or inside each other, or each on a thread of its own: what is not drawn is counted."""
+    now, count = 1_800_000_000_000_000_000, 10_000
+    every = range(count)
+    alone = kind == "threads"
+    batch = records.SpansRecord(
+        1, now, ["a"], [f"t{at}" for at in every] if alone else ["main"], [0] * count, list(every) if alone else [0] * count,
+        [at + 1 for at in every], list(every) if kind == "inside" else [0] * count, [now + at * 1000 for at in every],
+        [1000 if alone else 10**9 - at * (2000 if kind == "inside" else 0) for at in every], [1] * count,
+    )  # fmt: skip
+    write(received, start(2, time=now), batch, records.Finish(2, now + 10**10, "finished"))
+    began = time.monotonic()
+    answer = queries.timeline(chiplog.read(received).spans(), 1, 0)
+    assert len(answer["spans"]) + answer["left"] == count and len(answer["spans"]) <= 200
+    for more in ([], *(["-o", str(received.parent / f"trace.{ending}")] for ending in ("svg", "json", "pftrace"))):
+        printed, error = command(["trace", str(received), *(more or ["--step", "1"])])
+        assert not error, error
+        assert more or ("more timelines" if alone else "spans below the 100 rows") in printed
+    assert time.monotonic() - began < 30
