@@ -14,17 +14,19 @@ import pyarrow as pa
 import pytest
 
 import chiplog
-from chiplog.core import records
+from chiplog.core import messages, records
 from chiplog.store.journal import lines
 from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment
 from chiplog.store.runs import state
+from chiplog.views.export import datasets as export_datasets
 from chiplog.views.web import queries
 from tests.faults.hostile_parts import CHANGES, damage
 from tests.faults.hostile_runs import CONTROL, command
 from tests.support.memory import peak
 
-HERE = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+ROOT = Path(__file__).parents[2]
+HERE = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
 
 
 @pytest.fixture
@@ -94,11 +96,24 @@ def test_a_small_file_of_many_bad_lines_is_bounded(received: Path, verb: str) ->
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def call(words: list[str]) -> None:
+def bounded(*words: str) -> str:
+    """What a verb prints in a process of its own, which may have 400 MiB, and of addresses 4 GiB."""
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (4 << 30,) * 2); "
+        "from tests.faults.test_received import call; print(call(sys.argv[1:]))"
+    )
+    process = [sys.executable, "-c", program, *words]
+    done = subprocess.run(process, capture_output=True, text=True, timeout=110, check=False, env=HERE)
+    assert done.returncode == 0, (words, done.stderr[-2000:])
+    return done.stdout
+
+
+def call(words: list[str]) -> str:
     """Call a verb; more than 400 MiB of memory is an error."""
-    _, error = command(words)
+    printed, error = command(words)
     assert not error, error
     assert peak() < 400, f"{peak()} MiB"
+    return printed
 
 
 @pytest.mark.parametrize("words", [["show"], ["doctor"], ["report", "--only", "report"]])
@@ -205,3 +220,55 @@ def test_many_spans_that_overlap_are_drawn_in_time(received: Path, kind: str) ->
         assert not error, error
         assert more or ("more timelines" if alone else "spans below the 100 rows") in printed
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {f"k{at}": at for at in range(10_000)},
+        {"x" * 100_000: list(range(10_000))},
+        {"x": [{"name": "y" * 100_000, "a": [1] * 5000}]},
+        {"x" * 100_000: {f"k{at}": {"a": 1} for at in range(5000)}},
+    ],
+)
+def test_names_are_not_much_larger_than_the_record_they_are_made_from(received: Path, data: dict[str, object]) -> None:
+    """A long name is not repeated for each of 10,000 numbers, and it is said that these have no series."""
+    event = records.Event(1, 1, "n" * 100_000, data)  # type: ignore[arg-type]
+    size = len(lines.line_of(event))
+    assert sum(len(name) for name, _ in records.points(event)) < 4 * size
+    write(received, start(2), event, records.Finish(2, 9, "finished"))
+    printed, error = command(["show", str(received)])
+    assert not error and "too long for series" in printed
+
+
+def test_long_names_of_few_numbers_are_series() -> None:
+    """Only repeating them often is refused."""
+    event = records.Event(1, 1, "n" * 5000, {"a": 1, "b": {"c": 2}})
+    assert [len(name) for name, _ in records.points(event)] == [5002, 5004]
+
+
+def test_a_ragged_matrix_is_not_filled_up(received: Path) -> None:
+    """25,000 empty rows and one of 25,000 numbers would be 5 GB; it is left out, and the message names it."""
+    written = records.MatrixRecord(1, 1, "odd", [*([[]] * 25_000), [1] * 25_000], 1)
+    rare = [
+        records.MatrixRecord(2 + at, 1, "rare", [[1.0] * (1000 if at == 7 else 1)] * (1000 if at == 7 else 1), at)
+        for at in range(300)
+    ]
+    many = [records.Step(400 + at, 1, at, {"rare/a": 1.0}) for at in range(300)]
+    write(received, start(2), written, *rare, *many, records.Finish(1000, 9, "finished"))
+    printed = bounded("export", str(received), "--to", "h5", "-o", str(received.parents[1] / "h5"))
+    assert "matrix 'odd' is not shown: it has 25,001 rows" in printed
+    assert "1 of 300 matrices 'rare' are much larger than the others" in printed
+
+
+def test_a_dataset_of_names_that_never_meet_has_an_end(
+    received: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """500 names at a step of their own each are 250,000 cells; the message says how many are left out."""
+    monkeypatch.setattr(export_datasets, "CELLS", 50_000)
+    messages.forget()
+    rows = [records.Step(1 + at, 1, at, {f"k{at}": 1.0}) for at in range(500)]
+    write(received, start(2), *rows, records.Finish(900, 9, "finished"))
+    by_group = export_datasets.datasets(chiplog.read(received))
+    assert sum(values.size for one in by_group.values() for values in one.data_vars.values()) <= 50_000 + 16 * 500
+    assert "of 500 names are not in the dataset" in capsys.readouterr().err

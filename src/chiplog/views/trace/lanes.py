@@ -67,9 +67,9 @@ class _Lanes:
     def place(self, start: int, end: int, first: int) -> int | None:
         """The first lane with room for an interval, from `first` on; None if all are taken."""
         while self._open and self._open[0][0] <= start:
-            lane = heappop(self._open)[1]
-            self._ends[lane].pop()
-            self._note(lane)
+            freed = heappop(self._open)[1]
+            self._ends[freed].pop()
+            self._note(freed)
         lane = self._find(end, first)
         if lane is not None:
             self._put(lane, end)
