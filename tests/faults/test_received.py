@@ -15,6 +15,7 @@ import pytest
 
 import chiplog
 from chiplog.core import messages, records
+from chiplog.sinks.csv.sink import Csv
 from chiplog.store.journal import lines
 from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment
@@ -272,3 +273,22 @@ def test_a_dataset_of_names_that_never_meet_has_an_end(
     by_group = export_datasets.datasets(chiplog.read(received))
     assert sum(values.size for one in by_group.values() for values in one.data_vars.values()) <= 50_000 + 16 * 500
     assert "of 500 names are not in the dataset" in capsys.readouterr().err
+
+
+def test_a_name_per_row_is_no_square(received: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """10,000 rows with a name of their own each would be 100 million cells: other formats have them, and it says so."""
+    (received / "journal" / "r00000-a01-0000.jsonl").unlink()
+    rows = [records.Step(1 + at, 1, at, {f"k{at:05d}": 1.0}) for at in range(10_000)]
+    table = records.Table(20_000, 1, "t", [{f"k{at}": at} for at in range(10_000)])
+    write(received, start(2), *rows, table, records.Finish(30_000, 9, "finished"))
+    command(["compact", str(received)])
+    began = time.monotonic()
+    printed, error = command(["export", str(received), "--to", "csv", "-o", str(received.parent / "t.csv")])
+    assert not error and "10,000 rows of 10,000 columns for 10,000 values: use --to parquet" in printed
+    assert time.monotonic() - began < 60
+    messages.forget()
+    sink = Csv(received.parent / "csv")
+    sink.write([*rows, table])
+    sink.close()
+    assert sum(file.stat().st_size for file in (received.parent / "csv").iterdir()) < 100 << 20
+    assert "metrics.csv has no column for names that few of its" in capsys.readouterr().err
