@@ -292,3 +292,42 @@ def test_a_name_per_row_is_no_square(received: Path, capsys: pytest.CaptureFixtu
     sink.close()
     assert sum(file.stat().st_size for file in (received.parent / "csv").iterdir()) < 100 << 20
     assert "metrics.csv has no column for names that few of its" in capsys.readouterr().err
+
+
+def pack(run: Path, *written: records.Record, attempt: int) -> None:
+    """Put a compressed journal into a run."""
+    path = run / "journal" / f"{Segment(0, attempt, 0).filename}.zst"
+    with pa.CompressedOutputStream(str(path), "zstd") as file:
+        for record in written:
+            file.write(lines.line_of(record))
+
+
+def test_very_long_texts_are_shown_in_part(received: Path) -> None:
+    """Names, settings, texts and alerts of 256 KiB each, in small files: the start and the length, not 10 MB."""
+    long = "x" * (1 << 18)
+    for attempt in (2, 3):
+        pack(
+            received,
+            start(attempt),
+            *(records.Step(1 + at, 1, at, {f"{long}{at}": 1.0}) for at in range(5)),
+            *(records.Event(10 + at, 1, "config", {f"c{attempt}{at}": long}) for at in range(5)),
+            *(records.TextRecord(20 + at, 1, f"t{attempt}{at}", long) for at in range(5)),
+            *(records.Alert(30 + at, 1, f"{long}{at}", text=long) for at in range(5)),
+            records.Finish(90, 9, "failed", reason=long),
+            attempt=attempt,
+        )
+    shown = bounded("show", str(received))
+    assert len(shown) < 1 << 19 and "262,144 characters: `chiplog cat` has them all" in shown
+    bounded("report", str(received), "-o", str(received.parent / "report"), "--only", "report")
+    assert sum(file.stat().st_size for file in (received.parent / "report").rglob("*.*")) < 2 << 20
+
+
+def test_compressed_journals_together_have_a_limit(received: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small files may not each have what one file may have; what is not read is damage."""
+    for attempt in range(2, 10):
+        filler = (records.TextRecord(1 + at, 1, "t", "x" * (1 << 20)) for at in range(10))
+        pack(received, start(attempt), *filler, attempt=attempt)
+    monkeypatch.setattr(lines, "LARGEST_PACKED", 16 << 20)
+    contents = chiplog.read(received).contents("text")
+    assert 8 <= contents.sample_counts["t"] <= 60
+    assert sum("bytes inside, not read" in damage.reason for damage in contents.damage) == 8

@@ -99,7 +99,9 @@ class Page:
 
     def _warnings(self) -> str:
         """Damage, gaps and other problems, each with its exact place."""
-        lines = [line for text in self._problems() for line in wrap(f"! {clean(text)}", self._screen.room)]
+        lines = [
+            line for text in self._problems() for line in wrap(clean(f"! {display.brief(text)}"), self._screen.room)
+        ]
         return "\n".join(self._paint(line, "33") for line in lines)
 
     def _problems(self) -> Iterator[str]:
