@@ -19,6 +19,7 @@ from chiplog.sinks.csv.sink import Csv
 from chiplog.store.journal import lines
 from chiplog.store.journal.cursors import cursors
 from chiplog.store.layout import Segment
+from chiplog.store.points import run_points
 from chiplog.store.runs import state
 from chiplog.views.export import datasets as export_datasets
 from chiplog.views.web import queries
@@ -331,3 +332,18 @@ def test_compressed_journals_together_have_a_limit(received: Path, monkeypatch: 
     contents = chiplog.read(received).contents("text")
     assert 8 <= contents.sample_counts["t"] <= 60
     assert sum("bytes inside, not read" in damage.reason for damage in contents.damage) == 8
+
+
+def test_ranks_that_share_no_steps_are_no_matrix(received: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps by ranks would be the square of what is stored: the steps of most ranks are shown, and the rest counted."""
+    monkeypatch.setattr(run_points, "MOST_EMPTY", 10_000)
+    for rank in range(40):
+        own = [records.Step(1 + at, 1, rank * 100 + 1000 + at, {"loss": 1.0}) for at in range(100)]
+        shared = [records.Step(200 + at, 1, at, {"loss": float(rank)}) for at in range(3)]
+        write(received, start(1, rank), *shared, *own, records.Finish(300, 9, "finished"), rank=rank, attempt=1)
+    matrix = chiplog.read(received).series("loss").by_rank()
+    assert matrix.values.size <= 10_000 + 16 * 40 * 103
+    assert matrix.steps[:3].tolist() == [0, 1, 2] and matrix.values[1].tolist() == list(range(40))
+    printed, error = command(["show", str(received), "--ranks"])
+    assert not error and "steps of 'loss' by rank are left out: few ranks have them" in printed
+    assert len(queries.ranks(chiplog.read(received), "loss")["ranks"]) == 40  # type: ignore[arg-type]
