@@ -186,11 +186,14 @@ def _state(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
         workers = f", with {len(one.workers)} worker{'s' * (len(one.workers) > 1)}" if one.workers else ""
         words = f"attempt {one.attempt}, rank {one.rank}: {one.state}{reason}{workers}"
         yield Check(level, words, "" if level == "ok" else advice)
-    for first, second in state.two_writers(attempts, time.time_ns()):
+    pairs = state.two_writers(attempts, time.time_ns())
+    for first, second in pairs:
         words = f"attempts {first.attempt} and {second.attempt} were written at the same time by different launches"
         yield Check(
             "bad", words, "nothing is lost: series(name, attempt=...) reads one attempt; give each launch its own id"
         )
+    if len(pairs) == state.MOST_PAIRS:
+        yield Check("note", f"only the first {len(pairs)} pairs of launches that wrote at the same time are listed")
 
 
 def _damage(contents: Contents, attempts: Sequence[AttemptState]) -> Iterator[Check]:

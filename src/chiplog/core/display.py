@@ -28,6 +28,7 @@ LEVELS = {"info": "34", "warn": "33", "error": "1;31"}
 
 _STYLE = Pattern(r"\x1b\[[0-9;]*m")
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+LONGEST = 4096  # characters of one text that are shown
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 # -- the terminal ------------------------------------------------------------------------------------------------------
@@ -117,6 +118,13 @@ def cut(text: str, width: int, mark: str = "…") -> str:
             break
         kept += 1
     return text[:kept] + mark
+
+
+def brief(text: str) -> str:
+    """A text of a run for people: of a very long one the start, and how to see the rest."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}… ({len(text):,} characters: `chiplog cat` has them all)"
 
 
 def pad(text: str, width: int) -> str:

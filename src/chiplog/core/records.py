@@ -6,7 +6,7 @@ name, not a new kind. Only `points` decides which numbers of a record are points
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -17,6 +17,8 @@ Row: TypeAlias = dict[str, Number]
 Plain: TypeAlias = Any  # what JSON can represent
 
 NONFINITE = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+LONG_PREFIX = 256  # characters of a name before its last part: shorter ones may be repeated in any number of names
+REPEATED = 1 << 16  # characters of longer prefixes in the names that are made from one record
 LEVELS = ("info", "warn", "error")
 
 
@@ -224,19 +226,21 @@ def decode(line: bytes) -> AnyRecord:
     return record
 
 
-def points(record: AnyRecord) -> Iterable[tuple[str, Number]]:
+def points(record: AnyRecord, refuse: Callable[[str], object] = len) -> Iterable[tuple[str, Number]]:
     """The points of a record, as (series, value).
 
     A step's metrics are points under their own names, an eval's under `eval/`. The numbers of an event are points
     under `name/key`; nested mappings and lists add their keys, an `id` or `split` next to the numbers becomes part of
     the name, and a mapping in a list is named by its own `name` or `id`: `gpu/0/power`, `allocator/weights/device`.
+    Numbers below a prefix so long that their names would be much larger than the record are left out; `refuse` is called with
+    the prefix.
     """
     if isinstance(record, Step):
         return record.metrics.items()  # type: ignore[return-value]
     if isinstance(record, Eval):
         return ((in_group("eval", name), value) for name, value in record.metrics.items())  # type: ignore[misc]
     if isinstance(record, Event) and record.name not in _NO_POINTS:
-        return _leaves(record.name, record.data)
+        return _leaves(record.name, record.data, _Room(refuse))
     return ()
 
 
@@ -256,9 +260,11 @@ def fields(record: AnyRecord) -> dict[str, Plain]:
 _NO_POINTS = frozenset(("config", "environment", "summary", "gap", "plan", "name", "tags"))
 
 
-def _leaves(prefix: str, data: Mapping[str, Plain]) -> Iterator[tuple[str, Number]]:
+def _leaves(prefix: str, data: Mapping[str, Plain], room: _Room) -> Iterator[tuple[str, Number]]:
     labels = [key for key in ("id", "split") if isinstance(data.get(key), (str, int))]
     prefix = "/".join((prefix, *(str(data[label]) for label in labels)))
+    if not room.has(prefix, len(data)):
+        return
     for key, value in data.items():
         if key in labels:
             continue
@@ -268,19 +274,38 @@ def _leaves(prefix: str, data: Mapping[str, Plain]) -> Iterator[tuple[str, Numbe
             if value in NONFINITE:
                 yield f"{prefix}/{key}", NONFINITE[value]
         elif isinstance(value, Mapping):
-            yield from _leaves(f"{prefix}/{key}", value)
+            yield from _leaves(f"{prefix}/{key}", value, room)
         elif isinstance(value, Sequence):
-            yield from _items(prefix, key, value)
+            yield from _items(f"{prefix}/", key, value, room)
 
 
-def _items(prefix: str, key: str, items: Sequence[Plain]) -> Iterator[tuple[str, Number]]:
+def _items(prefix: str, key: str, items: Sequence[Plain], room: _Room) -> Iterator[tuple[str, Number]]:
+    if not room.has(prefix + key, len(items)):
+        return
     for index, item in enumerate(items):
         if isinstance(item, Mapping):
             label = item.get("name", item.get("id"))
             rest = {k: v for k, v in item.items() if k not in ("name", "id")}
-            yield from _leaves(f"{prefix}/{key}/{index}" if label is None else f"{prefix}/{label}", rest)
+            yield from _leaves(f"{prefix}{key}/{index}" if label is None else f"{prefix}{label}", rest, room)
         elif isinstance(item, (int, float)):
-            yield f"{prefix}/{key}/{index}", item
+            yield f"{prefix}{key}/{index}", item
+
+
+class _Room:
+    """How much of long prefixes may be repeated in the names that are made from one record."""
+
+    __slots__ = ("_left", "_refuse")
+
+    def __init__(self, refuse: Callable[[str], object]) -> None:
+        self._left, self._refuse = REPEATED, refuse
+
+    def has(self, prefix: str, times: int) -> bool:
+        if len(prefix) <= LONG_PREFIX:
+            return True
+        self._left -= len(prefix) * times
+        if self._left < 0:
+            self._refuse(prefix)
+        return self._left >= 0
 
 
 def _strict(value: Plain) -> Plain:

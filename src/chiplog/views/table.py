@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from chiplog.core.display import columns, cut, pad, paint, wrap
+from chiplog.core.display import brief, columns, cut, pad, paint, wrap
 from chiplog.core.messages import clean
 
 GAP = 2  # columns between columns
@@ -53,7 +53,7 @@ def table(
 
 def pairs(rows: Sequence[tuple[str, str]], *, width: int | None = None, indent: int = 0) -> str:
     """Names and values; long values are wrapped, empty ones left out."""
-    shown = [(clean(name), clean(text)) for name, text in rows if text]
+    shown = [(clean(brief(name)), clean(brief(text))) for name, text in rows if text]
     edge = max((columns(name) for name, _ in shown), default=0)
     edge = min(edge, max(40, width // 2)) if width is not None else edge
     lines = []
@@ -66,7 +66,7 @@ def pairs(rows: Sequence[tuple[str, str]], *, width: int | None = None, indent: 
 
 
 def _texts(cells: Sequence[str | Cell]) -> list[str]:
-    return [clean(cell if isinstance(cell, str) else cell.text) for cell in cells]
+    return [clean(brief(cell if isinstance(cell, str) else cell.text)) for cell in cells]
 
 
 def _fit(widths: list[int], room: int, places: Sequence[int]) -> list[int]:

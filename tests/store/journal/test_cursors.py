@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from chiplog.store.journal import cursors
 from chiplog.store.journal.cursors import Cursor
+from chiplog.store.journal.tail import Tail
 from chiplog.store.layout import Segment
 
 
@@ -54,3 +56,19 @@ def test_a_position_that_names_no_journal_is_damage(tmp_path: Path, key: str) ->
     cursors.save(path, Cursor({key: (0, 0, -1)}))
     (status,) = cursors.cursors(tmp_path)
     assert "a position names no journal" in status.trouble and status.needs(Segment(0, 1, 0), 5)
+
+
+def test_the_lag_is_that_of_a_tail(tmp_path: Path) -> None:
+    """Of several ranks, attempts and segments, of positions in the middle, and with a segment that is not there."""
+    (tmp_path / "journal").mkdir()
+    pick = random.Random(1)
+    for rank, attempt, number in ((0, 1, 0), (0, 1, 1), (0, 2, 0), (0, 2, 2), (1, 1, 0), (2, 1, 1)):
+        (tmp_path / "journal" / Segment(rank, attempt, number).filename).write_bytes(b"\n" * pick.randrange(100))
+    keys = [f"r{rank:05d}-a{attempt:02d}" for rank in range(4) for attempt in (1, 2)]
+    for _ in range(50):
+        chosen = pick.sample(keys, pick.randrange(5))
+        positions = {key: (pick.randrange(3), pick.choice([0, 5, 200]), -1) for key in chosen}
+        cursors.save(cursors.cursor_path(tmp_path, "csv"), Cursor(positions))
+        ranks = {int(key[1:6]) for key in chosen} or {0}
+        (status,) = cursors.cursors(tmp_path)
+        assert status.lag == sum(Tail(tmp_path, rank=rank, positions=positions).lag() for rank in ranks), positions

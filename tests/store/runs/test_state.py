@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from pathlib import Path
 
@@ -66,6 +67,27 @@ def test_two_launches_at_the_same_time_are_two_writers(tmp_path: Path) -> None:
     journal(tmp_path, attempt(launch="b"), Finish(1, 10, "finished"), attempt=2)
     ((first, second),) = state.two_writers(state.attempts(tmp_path), now=20)
     assert (first.attempt, second.attempt) == (1, 2)
+
+
+def test_pairs_of_writers_are_those_that_a_comparison_of_all_finds() -> None:
+    """Whatever the order and the lengths of the attempts, those of no length included."""
+    pick = random.Random(1)
+    for _ in range(200):
+        lives = []
+        for number in range(12):
+            begin = pick.randrange(20)
+            last = Finish(1, begin + pick.randrange(8), "finished")
+            launch = pick.choice("abcdefgh")
+            lives.append(state.AttemptState(0, number, attempt(launch=launch, time=begin), last, last, 0.0, "finished"))
+        expected = {
+            frozenset((one.launch, other.launch))
+            for at, one in enumerate(lives)
+            for other in lives[at + 1 :]
+            if one.launch != other.launch and one.start.time < other.last.time and other.start.time < one.last.time
+        }
+        pairs = state.two_writers(lives, now=0)
+        assert {frozenset((one.launch, other.launch)) for one, other in pairs} == expected
+        assert len(pairs) == len(expected) and all(one.attempt < other.attempt for one, other in pairs)
 
 
 def test_the_highest_step_is_that_of_the_newest_attempts(tmp_path: Path) -> None:

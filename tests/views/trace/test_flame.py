@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 from chiplog.store.spans.span import StoredSpan
 from chiplog.views.trace import flame
+from tests.store.spans.building import spans_of
 from tests.support.spans import STEP, S, span
 
 
@@ -35,3 +36,11 @@ def test_the_picture_has_every_span() -> None:
     titles = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert len(titles) == len(STEP) + 1 and "<&> 1s" in titles
     ElementTree.fromstring(flame.svg([]))
+
+
+def test_rows_have_an_end() -> None:
+    """What is below the last one is counted, in the terminal and in the picture."""
+    many = spans_of([span(at + 1, "a", at / 1e3, 10) for at in range(flame.DEEPEST + 7)])
+    drawn = flame.draw(many)
+    assert f"and 7 spans below the {flame.DEEPEST} rows" in drawn and len(drawn.splitlines()) == flame.DEEPEST + 2
+    assert f"without 7 spans below the {flame.DEEPEST} rows" in flame.svg(many)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
 import pytest
 
+from chiplog.store.spans.spans import Spans
 from chiplog.views.trace import flame, summary
 from tests.store.spans.building import spans_of
 from tests.support.spans import STEP, span
@@ -82,3 +84,37 @@ def test_a_step_of_many_spans_is_walked_quickly() -> None:
     many = spans_of(span(n, "s", n, n + 1, lane=f"t{n % 50}") for n in range(1, 3001))
     assert len(summary.critical_path(many)) == 3000
     assert "and 10 more timelines" in flame.draw(many)
+
+
+def test_the_path_through_many_timelines_is_the_one_through_all_of_them() -> None:
+    """Found with heaps, and the same as comparing the newest leaf of every timeline at each leg."""
+    pick = random.Random(1)
+    for _ in range(100):
+        spans = [
+            span(
+                at + 1,
+                "a",
+                begin := pick.randrange(50),
+                begin + pick.randrange(20),
+                lane=f"{kind}{pick.randrange(6)}",
+                kind=kind,
+            )
+            for at, kind in enumerate(pick.choices(["", "device"], k=30))
+        ]
+        legs = summary.critical_path(spans_of(spans))
+        assert [(leg.begin, leg.end) for leg in legs if leg.span] == plain_path(spans_of(spans))
+
+
+def plain_path(spans: Spans) -> list[tuple[int, int]]:
+    """The legs, found by comparing the newest leaf of every timeline."""
+    leaves = sorted((leaf for leaf in summary._leaves(spans) if leaf.end > leaf.begin), key=lambda one: one.begin)
+    begin, at = min((leaf.begin for leaf in leaves), default=0), max((leaf.end for leaf in leaves), default=0)
+    near, legs = int((at - begin) * summary.NEAR), []
+    while at > begin:
+        newest = {leaf.span.timeline: leaf for leaf in leaves if leaf.begin < at}.values()
+        latest = max(min(leaf.end, at) for leaf in newest)
+        ready = [leaf for leaf in newest if min(leaf.end, at) >= latest - near]
+        one = max(ready, key=lambda leaf: (leaf.is_device and leaf.end <= at + near, min(leaf.end, at), leaf.begin))
+        legs.append((one.begin, min(one.end, at) if min(one.end, at) < at - near else at))
+        at = one.begin
+    return legs[::-1]

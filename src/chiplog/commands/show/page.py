@@ -24,7 +24,7 @@ from chiplog.store.contents.table_samples import Sample
 from chiplog.store.journal.cursors import Health, SinkStatus, backends, cursors
 from chiplog.store.reader import Stored
 from chiplog.store.runs.problems import problems
-from chiplog.store.runs.state import AttemptState, live_streams, two_writers
+from chiplog.store.runs.state import MOST_PAIRS, AttemptState, live_streams, two_writers
 from chiplog.views.charts.text_bars import bar_line
 from chiplog.views.metric_families import families
 from chiplog.views.report import goodput
@@ -99,15 +99,20 @@ class Page:
 
     def _warnings(self) -> str:
         """Damage, gaps and other problems, each with its exact place."""
-        lines = [line for text in self._problems() for line in wrap(f"! {clean(text)}", self._screen.room)]
+        lines = [
+            line for text in self._problems() for line in wrap(clean(f"! {display.brief(text)}"), self._screen.room)
+        ]
         return "\n".join(self._paint(line, "33") for line in lines)
 
     def _problems(self) -> Iterator[str]:
         for problem in problems(self._stored.path):
             yield f"cannot be read: {problem}"
-        for one, other in two_writers(self._attempts, self._now):
+        pairs = two_writers(self._attempts, self._now)
+        for one, other in pairs:
             launches = f"attempts {one.attempt} and {other.attempt} were written at the same time by different launches"
             yield f"two writers: {launches}; all their points are shown together"
+        if len(pairs) == MOST_PAIRS:
+            yield f"two writers: only the first {len(pairs)} pairs of launches are listed"
         for damage in (*self._contents.damage, *self._contents.torn(live_streams(self._attempts))):
             yield f"damage: {damage}"
         for key, ranges in self._contents.missing.items():

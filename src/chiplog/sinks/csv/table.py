@@ -17,8 +17,10 @@ from chiplog.core.records import NONFINITE, Plain
 from chiplog.core.values import convert
 from chiplog.sinks.shared.append_file import CHUNK, AppendFile, keep_aside
 from chiplog.sinks.shared.clean_values import utf8
+from chiplog.store.contents.ragged import is_ragged
 
 MOST_COLUMNS = 16_384  # Excel's limit; a new name in every row would make the file grow with the square of the rows
+MOST_CELLS = 1 << 24  # of a table, which may be empty
 MOST_PLACES = 1 << 20  # columns in all cached shapes together
 
 _NUMBERS = frozenset((int, float, bool))
@@ -45,6 +47,7 @@ class GrowingTable:
         self.path = path
         self.rows = 0
         self.rewrites = 0
+        self._values = 0  # in all rows
         self._file = AppendFile(path)
         self._leads = tuple(leads)
         self._columns: dict[str, int] = {}
@@ -63,8 +66,10 @@ class GrowingTable:
             self._start()
         shapes = self._shapes
         fresh: dict[str, None] = {}
+        values = self._values + sum(len(cells) for _, cells in rows)
         if any(tuple(cells) not in shapes for _, cells in rows):
-            rows = [(lead, self._admit(cells, fresh)) for lead, cells in rows]
+            count = self.rows + len(rows)
+            rows = [(lead, self._admit(cells, fresh, count, values)) for lead, cells in rows]
         if fresh:
             self._extend(tuple(fresh), repeats)
         lines = [self._line(lead, cells) for lead, cells in rows]
@@ -74,10 +79,17 @@ class GrowingTable:
             lines.insert(0, header)
         self._file.append(b"".join(lines))
         self.rows += len(rows)
+        self._values = values
 
     def state(self) -> dict[str, Plain]:
         columns = list(self._columns)
-        return {"columns": columns, "head": self._head, "rows": self.rows, "size": self._file.size}
+        return {
+            "columns": columns,
+            "head": self._head,
+            "rows": self.rows,
+            "size": self._file.size,
+            "values": self._values,
+        }
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Cut the file back to what it was when the state was saved; an empty state means no file."""
@@ -86,6 +98,7 @@ class GrowingTable:
         self._shapes.clear()
         self._columns = {name: place for place, name in enumerate(state.get("columns", ()))}
         self._head, self.rows = state.get("head", 0), state.get("rows", 0)
+        self._values = state.get("values", self.rows * len(self._columns))
         size = state.get("size", 0)
         if not size:
             self._file.remove()
@@ -117,8 +130,11 @@ class GrowingTable:
             self._file.cut(0)
         self._started = True
 
-    def _admit(self, cells: Mapping[str, Plain], fresh: dict[str, None]) -> dict[str, Plain]:
-        """The cells of a row; names without a column are added to `fresh`."""
+    def _admit(self, cells: Mapping[str, Plain], fresh: dict[str, None], rows: int, values: int) -> dict[str, Plain]:
+        """The cells of a row; names without a column are added to `fresh`.
+
+        With `rows` and `values`, the table must not become much larger than they need.
+        """
         admitted: dict[str, Plain] = {}
         for name, value in cells.items():
             column = utf8(name)
@@ -126,6 +142,10 @@ class GrowingTable:
                 if len(self._columns) + len(fresh) >= MOST_COLUMNS:
                     full = f"{self.path} has {MOST_COLUMNS:,} columns, the most it may have"
                     messages.once(full, f"{full}; the journal has everything")
+                    continue
+                if is_ragged(rows * (len(self._columns) + len(fresh) + 1), values, always=MOST_CELLS):
+                    full = f"{self.path} has no column for names that few of its {rows:,} rows have"
+                    messages.once(f"ragged {self.path}", f"{full}; the journal has everything")
                     continue
                 fresh[column] = None
             admitted[column] = value

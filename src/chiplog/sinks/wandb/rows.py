@@ -11,6 +11,7 @@ from pathlib import Path
 
 import wandb
 
+from chiplog.core import messages
 from chiplog.core.identity import Identity
 from chiplog.core.paths import file_name
 from chiplog.core.records import (
@@ -28,6 +29,7 @@ from chiplog.sinks.shared import run_file
 from chiplog.sinks.shared.clean_values import ascii_name, cell, edges, int64, utf8
 from chiplog.sinks.shared.rows import Row, Rows, read_journal, tabulate
 from chiplog.sinks.shared.service_metrics import allocated, own_name, service_points, texts, with_step
+from chiplog.store.contents.ragged import is_ragged
 
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#eeca3b", "#9d755d", "#ff9da6", "#bab0ac")
 BINS = 512  # of a histogram, W&B's limit
@@ -54,7 +56,11 @@ def _values(record: AnyRecord, run: Path, table: wandb.Table | None) -> dict[str
     if isinstance(record, TextRecord):
         return {name(record.name): _page(f"<pre style='white-space:pre-wrap'>{html.escape(utf8(record.text))}</pre>")}
     if isinstance(record, MatrixRecord):
-        columns = [str(column) for column in range(max(map(len, record.values), default=0))]
+        width, cells = max(map(len, record.values), default=0), sum(map(len, record.values))
+        if is_ragged(len(record.values) * width, len(record.values) + cells):
+            messages.once(f"ragged {record.name[:60]}", f"wandb: matrix {record.name[:60]!r} is not sent: too ragged")
+            return {}
+        columns = [str(column) for column in range(width)]
         rows = [[_cell(value) for value in line] + [None] * (len(columns) - len(line)) for line in record.values]
         return {name(record.name): wandb.Table(columns=columns, data=rows, allow_mixed_types=True)}
     if isinstance(record, File):

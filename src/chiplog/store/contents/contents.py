@@ -13,11 +13,12 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from chiplog.core import records
+from chiplog.core import messages, records
 from chiplog.core.records import AnyRecord, HistogramRecord, Number, Plain
 from chiplog.store import manifest
 from chiplog.store.contents import table_samples
 from chiplog.store.contents.journal_tail import JournalTail, Range
+from chiplog.store.contents.ragged import is_ragged
 from chiplog.store.contents.run_segments import RunSegments
 from chiplog.store.contents.segment import SegmentContents
 from chiplog.store.contents.table_samples import Sample, Samples, samples_of
@@ -225,6 +226,11 @@ class Contents:
         try:
             rows = [array("d", map(number, row)) for row in matrix.values]
         except TypeError:
+            return
+        columns, values = max(map(len, rows), default=0), sum(map(len, rows))
+        if is_ragged(len(rows) * columns, len(rows) + values):
+            size = f"{len(rows):,} rows of up to {columns:,} numbers, but only {values:,} numbers"
+            messages.once(f"ragged {matrix.name[:60]}", f"matrix {matrix.name[:60]!r} is not shown: it has {size}")
             return
         frames = self.matrices.setdefault(matrix.name, [])
         frames.append(MatrixFrame(matrix.step, matrix.time, matrix.seq, rows))

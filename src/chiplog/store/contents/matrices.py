@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chiplog.store.contents.contents import MatrixFrame
+from chiplog.store.contents.ragged import is_ragged
 
 Floats = NDArray[np.float64]
 
@@ -26,3 +27,15 @@ def stack(frames: Sequence[MatrixFrame]) -> Floats:
         for number, row in enumerate(frame.rows):
             out[: len(row), number, at] = row
     return out
+
+
+def together(frames: Sequence[MatrixFrame]) -> list[MatrixFrame]:
+    """Those of the frames, in their order, that fit into one array: without the largest ones if they are rare."""
+    by_size = sorted(range(len(frames)), key=lambda at: max(frames[at].shape))
+    rows = columns = values = most = 0
+    for count, at in enumerate(by_size, 1):
+        rows, columns = max(rows, frames[at].shape[0]), max(columns, frames[at].shape[1])
+        values += len(frames[at].rows) + sum(map(len, frames[at].rows))
+        if not is_ragged(rows * columns * count, values):
+            most = count
+    return [frames[at] for at in sorted(by_size[:most])]

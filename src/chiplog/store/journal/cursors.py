@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from chiplog.core.records import Plain
 from chiplog.core.values.text import reason
 from chiplog.store import layout
 from chiplog.store.journal import lines
-from chiplog.store.journal.tail import Positions, Tail, stream_key
+from chiplog.store.journal.tail import Positions, stream_key
 from chiplog.store.layout import Segment
 
 _FAR = 1 << 62  # bytes or segments
@@ -124,16 +125,43 @@ def cursors(path: Path) -> list[SinkStatus]:
     """The cursors of all sinks that have one."""
     sinks = []
     reports = _relay_reports(path)
+    journals = _Journals(path)
     for file in (path / name for name in reading.matching(path, layout.CURSORS, ".json")):
         try:
             cursor = load(file)
         except (OSError, ValueError) as error:
             sinks.append(SinkStatus(file.stem, 0, trouble=f"cannot be read: {reason(error)}"))
             continue
-        positions = cursor.positions
-        lag = sum(Tail(path, rank=rank, positions=positions).lag() for rank in _ranks(positions))
-        sinks.append(SinkStatus(file.stem, lag, positions, health=reports.get(file.stem), url=cursor.url or ""))
+        positions, health = cursor.positions, reports.get(file.stem)
+        sinks.append(SinkStatus(file.stem, journals.lag(positions), positions, health=health, url=cursor.url or ""))
     return sinks
+
+
+class _Journals:
+    """The sizes of a run's journals, listed once for all cursors: one may name any number of ranks."""
+
+    def __init__(self, run: Path) -> None:
+        sizes: dict[str, dict[int, int]] = {}
+        for name, about in reading.entries(run, layout.JOURNAL):
+            segment = layout.parse_segment(name)
+            if segment is not None and name == segment.filename and stat.S_ISREG(about.st_mode):
+                sizes.setdefault(stream_key(segment), {})[segment.number] = about.st_size
+        self._after: dict[str, dict[int, int]] = {}  # bytes of a segment and of those that follow it without a gap
+        self._of_rank: dict[int, int] = {}
+        for key, of_stream in sizes.items():
+            after = self._after[key] = dict.fromkeys(of_stream, 0)
+            for number in sorted(of_stream, reverse=True):
+                after[number] = of_stream[number] + after.get(number + 1, 0)
+            rank = layout.stream_rank(key) or 0
+            self._of_rank[rank] = self._of_rank.get(rank, 0) + after.get(0, 0)
+
+    def lag(self, positions: Positions) -> int:
+        """How many bytes a sink has not read, of the ranks that it has started to read."""
+        lag = sum(self._of_rank.get(rank, 0) for rank in _ranks(positions))
+        for key, (number, byte, _) in positions.items():
+            if (after := self._after.get(key)) is not None:
+                lag += max(0, after.get(number, 0) - byte) - after.get(0, 0)
+        return lag
 
 
 def _ranks(positions: Positions) -> set[int]:

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -26,6 +27,7 @@ from chiplog.core.values import convert
 
 LONGEST = 16 << 20  # bytes; we never write a longer line, so a longer one is damage
 LARGEST_PACKED = 512 << 20  # bytes of a compressed segment; we compress no larger one, so the rest is damage
+DENSEST = 1000  # bytes inside for a byte of a compressed segment; more only within LARGEST_PACKED of a whole run
 LEAST_PACKED = 3  # bytes that a line takes in a compressed segment: no compression makes its CRC shorter
 FEW_LINES = 1000  # that a compressed segment may have whatever its size
 APART = 1000  # damaged places that are listed one by one; from there on, adjacent ones are joined
@@ -128,6 +130,7 @@ class Scanner:
         self.offset = offset
         self.damage: list[Damage] = []
         self._allowed: int | None = None  # lines that are left in a compressed segment of its size
+        self._most: int | None = None  # bytes inside a compressed segment
         self._skipping: int | None = None  # where a line started that is too long to be ours
 
     def read(self, limit: int | None = None) -> Iterator[AnyRecord]:
@@ -198,9 +201,9 @@ class Scanner:
                         rest = b""
                     if self._skipping is not None and isinstance(file, FileIO):
                         self._skip_hole(file)
-                    elif not isinstance(file, FileIO) and self.offset > LARGEST_PACKED:
+                    elif not isinstance(file, FileIO) and self.offset > (most := self._most_packed()):
                         self._ended = True
-                        self._note(self.offset, self.offset, f"more than {LARGEST_PACKED:,} bytes inside, not read")
+                        self._note(self.offset, self.offset, f"more than {most:,} bytes inside, not read")
                         return
                     if limit is not None and self.offset - began >= limit:
                         return
@@ -224,6 +227,14 @@ class Scanner:
             data = b"".join(line + b"\n" for line in data.split(b"\n", self._allowed)[: self._allowed])
         self._allowed -= min(count, self._allowed)
         return data
+
+    def _most_packed(self) -> int:
+        """How many bytes of a compressed segment are read: its share of what a whole run may have, or what is usual."""
+        if self._most is None:
+            packed = located(self.path)
+            size, whole = size_of(packed), _packed_size(packed.parent, packed.parent.stat().st_mtime_ns)
+            self._most = min(LARGEST_PACKED, max(DENSEST * size, LARGEST_PACKED * size // max(1, whole)))
+        return self._most
 
     def _is_at_end(self) -> bool:
         """Whether all of a plain segment has been read: one call of the system, and a run may have hundreds."""
@@ -307,6 +318,13 @@ def located(path: Path) -> Path:
     """The current file of a segment: plain, or compressed by `compact --prune`."""
     packed = path.with_name(f"{path.name}.zst")
     return packed if not _exists(path) and _exists(packed) else path
+
+
+@lru_cache(maxsize=64)
+def _packed_size(folder: Path, changed: int) -> int:  # noqa: ARG001
+    """The bytes of all compressed segments in a folder, which was changed then."""
+    entries = reading.entries(folder.parent, folder.name)
+    return sum(about.st_size for name, about in entries if name.endswith(".zst"))
 
 
 def size_of(path: Path) -> int:

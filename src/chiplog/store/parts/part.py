@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -100,8 +100,11 @@ class Part:
             return None
         groups = list(range(where.first_group, where.last_group + 1))
         with self._reading():
-            table = self._points.read_row_groups(groups, columns=columns, use_threads=use_threads)
-            rows = table.slice(self._starts[name], where.count)
+            if len(groups) == 1 and self._points.metadata.row_group(groups[0]).num_rows > where.count:
+                table = _shared_group(self, groups[0])
+            else:
+                table = self._points.read_row_groups(groups, columns=columns, use_threads=use_threads)
+            rows = table.select(columns).slice(self._starts[name], where.count)
             if len(rows) < where.count:
                 raise ValueError(f"{name!r} has {len(rows)} of {where.count} points")
         # A copy, so that one series does not keep the memory of the whole group.
@@ -242,6 +245,12 @@ class Part:
             yield
         except Exception as error:  # damaged Parquet can raise nearly everything
             raise BrokenPart(f"{self._segment.stem}: {error}") from error
+
+
+@lru_cache(maxsize=8)  # of at most 65,536 rows; who reads one name of a group mostly reads the others next
+def _shared_group(part: Part, group: int) -> pa.Table:
+    """A row group that several names share."""
+    return part._points.read_row_group(group, columns=["step", "seq", "value", "exact"], use_threads=False)
 
 
 def _number(last: Number | str) -> Number:

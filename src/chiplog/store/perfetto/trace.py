@@ -36,6 +36,7 @@ COUNTERS = (
 )
 TRACKS = 24  # bits of a track's number
 MOST = 10_000  # tracks; further threads and tasks share one
+LANES = 64  # tracks of one thread or task whose spans overlap; further ones share one
 
 
 class Trace:
@@ -138,12 +139,14 @@ class Trace:
         for lane in lanes:
             if (since := lane.fit(parent, begin, end, self._batch)) is not None:
                 return lane.track, since
-        track = self._number(f"{label} lane {len(lanes)}")
+        full = len(lanes) >= LANES
+        track = self._number(f"{label} lane {'more' if full else len(lanes)}")
         if track not in self._described:
             self._described.add(track)
-            self.writer.track(track, label, lanes[0].track)
-        lanes.append(_Track(track))
-        lanes[-1].fit(parent, begin, end, self._batch)
+            self.writer.track(track, f"{label}: more, which overlap" if full else label, lanes[0].track)
+        if not full:
+            lanes.append(_Track(track))
+            lanes[-1].fit(parent, begin, end, self._batch)
         return track, begin
 
     def _timeline(self, label: str, kind: str) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from chiplog.core import records
+from chiplog.core import messages, records
 from chiplog.core.records import AnyRecord, Number
 from chiplog.core.values.convert import double
 from chiplog.store.journal.row_batches import RowBatch
@@ -61,7 +61,7 @@ class Columns:
             names, values, step = tuple(metrics), tuple(metrics.values()), record.step
             self._note_step(record.seq, step, record.auto)
         else:
-            pairs = list(records.points(record))
+            pairs = list(records.points(record, _refuse))
             if not pairs:
                 return
             names, values = zip(*pairs, strict=True)
@@ -157,6 +157,11 @@ class Columns:
             seqs, times = zip(*self._clocks, strict=True)
             self._clocks = [(np.concatenate(seqs), np.concatenate(times))]
         return self._clocks[0] if self._clocks else (EMPTY.seqs, EMPTY.seqs)
+
+
+def _refuse(prefix: str) -> None:
+    start = f"{prefix[:60]}..."
+    messages.once(f"long prefix {start}", f"numbers in {start!r} have names that are too long for series")
 
 
 class _SameNames:

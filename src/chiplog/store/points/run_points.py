@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from chiplog.core import messages
 from chiplog.core.files import reading
 from chiplog.core.records import Number
 from chiplog.store import layout
+from chiplog.store.contents.ragged import TIMES
 from chiplog.store.contents.run_segments import RunSegments
 from chiplog.store.layout import Segment
 from chiplog.store.points.blocks import Blocks
@@ -19,6 +21,8 @@ from chiplog.store.points.overview import Overview
 from chiplog.store.points.series import ByRank, Series
 from chiplog.store.points.single_series import SingleSeries
 from chiplog.store.points.stream_points import StreamPoints
+
+MOST_EMPTY = 1 << 22  # cells of a matrix of steps and ranks, which may be empty
 
 
 class RunPoints:
@@ -127,10 +131,13 @@ class RunPoints:
             ranks = sorted(by_rank)
             main = by_rank[ranks[0]] if ranks else []
             columns = [join(column for _, column in view(name, by_rank[rank], main, attempt)) for rank in ranks]
-        steps = np.unique(np.concatenate([column.steps for column in columns])) if columns else EMPTY.steps
+        steps = _shared_steps(name, columns)
         values = np.full((len(steps), len(ranks)), np.nan)
         for index, column in enumerate(columns):
-            values[np.searchsorted(steps, column.steps), index] = column.values
+            places = np.searchsorted(steps, column.steps)
+            there = places < len(steps)
+            there[there] = (steps[places[there]] == column.steps[there]) | np.isnan(column.steps[there])
+            values[places[there], index] = column.values[there]
         return ByRank(steps, np.array(ranks, np.int64), values)
 
     def _all_ranks(self, name: str) -> list[AttemptPoints]:
@@ -151,6 +158,20 @@ class RunPoints:
         return not layout.has_part(self._run, segment) and reading.exists(
             self._run, f"{layout.JOURNAL}/{segment.filename}"
         )
+
+
+def _shared_steps(name: str, columns: Sequence[Column]) -> Steps:
+    """The steps of all ranks; without those of the fewest ranks if the matrix would be nearly empty."""
+    if not columns:
+        return EMPTY.steps
+    steps, counts = np.unique(np.concatenate([column.steps for column in columns]), return_counts=True)
+    most = (MOST_EMPTY + TIMES * int(counts.sum())) // len(columns)
+    if len(steps) <= most:
+        return steps
+    left = f"{len(steps) - most:,} of {len(steps):,} steps"
+    messages.once(f"steps by rank {name}", f"{left} of {name[:60]!r} by rank are left out: few ranks have them")
+    kept: Steps = steps[np.sort(np.argsort(-counts, kind="stable")[:most])]
+    return kept
 
 
 def _stream(segment: Segment) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ from chiplog.store.runs.state_journals import StateJournals
 LOST = 60.0  # s without a heartbeat
 NEAR = 4 << 10  # bytes from the end that usually hold the finish record, and the last step with its loss
 END = 64 << 10  # bytes read from the end
+MOST_PAIRS = 100  # of launches that wrote at the same time; more of them say nothing new
 ENDS = 8  # attempts whose ends are searched for the last values and the highest step
 _WORD = re.compile(r"\w[\w -]{0,19}")  # what can stand in a list of runs as a state
 
@@ -74,12 +76,13 @@ def with_workers(journals: Sequence[AttemptState]) -> list[AttemptState]:
     workers: dict[tuple[int, int], list[AttemptState]] = {}
     own = [one for one in journals if not one.attached]
     own = [one for one in own if one.start or one.last] or own
+    newest = {(one.launch, rank): one for one in own for rank in (one.rank, None)}
     for one in journals:
         if one.attached:
-            same = [other for other in own if other.launch == one.launch]
-            joined = ([other for other in same if other.rank == one.rank] or same or [one])[-1]
+            joined = newest.get((one.launch, one.rank)) or newest.get((one.launch, None)) or one
             if joined is one:  # the attempt it joined is not there
                 own.append(one)
+                newest[one.launch, one.rank] = newest[one.launch, None] = one
             else:
                 workers.setdefault((joined.rank, joined.attempt), []).append(one)
     own.sort(key=lambda one: (one.attempt, one.rank))
@@ -114,15 +117,25 @@ def live_streams(attempts: Iterable[AttemptState]) -> set[str]:
 
 
 def two_writers(attempts: Iterable[AttemptState], now: int) -> list[tuple[AttemptState, AttemptState]]:
-    """Pairs of attempts of different launches that were written at the same time; one pair per two launches."""
-    lives = [(one, one.start.time, one.end(now)) for one in attempts if one.start is not None]
-    pairs = {
-        frozenset((one.launch, other.launch)): (one, other) if one.attempt <= other.attempt else (other, one)
-        for at, (one, start, end) in enumerate(lives)
-        for other, begun, ended in lives[at + 1 :]
-        if one.launch != other.launch and start < ended and begun < end
-    }
-    return list(pairs.values())
+    """Pairs of attempts of different launches that were written at the same time; one pair per two launches.
+
+    At most `MOST_PAIRS`, those that met first.
+    """
+    spans = [(one.start.time, max(one.start.time, one.end(now)), one) for one in attempts if one.start is not None]
+    open_: dict[str, tuple[int, AttemptState]] = {}  # by launch: its attempt that ends last
+    pairs: dict[frozenset[str], tuple[AttemptState, AttemptState]] = {}
+    for start, end, one in sorted(spans, key=itemgetter(0, 1)):
+        for launch, (ended, other) in list(open_.items()):  # few: all of them have met each other
+            if ended <= start:
+                del open_[launch]
+            elif launch != one.launch:
+                pair = (one, other) if one.attempt < other.attempt else (other, one)
+                pairs.setdefault(frozenset((one.launch, launch)), pair)
+        if len(pairs) >= MOST_PAIRS:
+            break
+        if end > max(start, open_.get(one.launch, (start, one))[0]):
+            open_[one.launch] = end, one
+    return sorted(pairs.values(), key=lambda pair: [(one.attempt, one.rank) for one in pair])[:MOST_PAIRS]
 
 
 def last_values(

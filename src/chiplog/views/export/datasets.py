@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import xarray as xr
 
+from chiplog.core import messages
 from chiplog.core.errors import BadSetting, MissingPackage
 from chiplog.core.files.writing import make_place, replacing
 from chiplog.store.contents.contents import LOGGED, Contents
-from chiplog.store.contents.matrices import stack
+from chiplog.store.contents.matrices import stack, together
+from chiplog.store.contents.ragged import is_ragged
 from chiplog.store.points.columns import Floats, Ints, Steps, repeats
 from chiplog.store.reader import Stored
 from chiplog.views.metric_families import Family, filename, group_of
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 Variables: TypeAlias = dict[str, tuple[tuple[str, ...], Floats, dict[str, str]]]  # dimensions, values, attributes
 
+CELLS = 1 << 24  # of a dataset, which may be empty
 UNGROUPED = "dataset"  # the file of names without a group
 TAKEN = ("draw", "chain", "leapfrog", "step", "time")  # dimensions and coordinates
 
@@ -142,7 +145,10 @@ def _numbers(stored: Stored, chosen: Iterable[Family]) -> Iterable[_Piece]:
 
 def _arrays(contents: Contents) -> Iterable[_Piece]:
     for name, logged in contents.matrices.items():
-        frames = sorted(logged, key=lambda frame: frame.step or 0)
+        frames = together(sorted(logged, key=lambda frame: frame.step or 0))
+        if len(frames) < len(logged):
+            left = f"{len(logged) - len(frames):,} of {len(logged):,} matrices {name[:60]!r}"
+            messages.once(f"larger {name[:60]}", f"{left} are much larger than the others, and not in the datasets")
         steps = np.array([frame.step or 0 for frame in frames])
         times = np.array([frame.time for frame in frames], np.int64)
         values = stack(frames)
@@ -158,7 +164,10 @@ def _dataset(group: str, pieces: Sequence[_Piece]) -> xr.Dataset:
     pieces = sorted(pieces, key=lambda piece: group_of(piece.name) != group)
     steps, times, places = _draws(pieces)
     variables: Variables = {}
+    kept = _worth_their_cells(group, pieces, len(steps))
     for piece, place in zip(pieces, places, strict=True):
+        if id(piece) not in kept:
+            continue
         values = np.full((*piece.values.shape[:-1], len(steps)), np.nan)
         values[..., place] = piece.values
         dims, values = _dims(values, variables)
@@ -170,6 +179,23 @@ def _dataset(group: str, pieces: Sequence[_Piece]) -> xr.Dataset:
         "time": ("draw", times.astype("datetime64[ns]")),
     }
     return xr.Dataset(variables, coords=coordinates)
+
+
+def _worth_their_cells(group: str, pieces: Sequence[_Piece], draws: int) -> set[int]:
+    """The pieces (by `id`) that are in a dataset; those with few values for their cells are not if it were too large."""
+    kept: set[int] = set()
+    cells = values = 0
+    for piece in sorted(pieces, key=lambda piece: -len(piece.steps)):
+        own = piece.values.size // max(1, len(piece.steps)) * draws
+        if not is_ragged(cells + own, values + piece.values.size, always=CELLS):
+            kept.add(id(piece))
+            cells, values = cells + own, values + piece.values.size
+    if left := len(pieces) - len(kept):
+        where = f"the dataset {(group or UNGROUPED)!r}: they have few values for its {draws:,} draws"
+        messages.once(
+            f"left out {group}", f"{left:,} of {len(pieces):,} names are not in {where}; Parquet has them all"
+        )
+    return kept
 
 
 def _is_its_step(piece: _Piece) -> bool:

@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from chiplog.core.errors import ChiplogError
 from chiplog.core.files import reading
 from chiplog.core.records import Number
 from chiplog.sinks.csv.table import cell, written
 from chiplog.sinks.jsonl import line
 from chiplog.store import layout
+from chiplog.store.contents.ragged import is_ragged
 from chiplog.store.points.columns import EXACT, Floats, Ints, Steps, repeats
 from chiplog.store.points.series import Series
 from chiplog.store.reader import Stored
@@ -24,6 +26,7 @@ from chiplog.store.reader import Stored
 Progress: TypeAlias = Callable[[float], None]  # the fraction done, 0 to 1
 
 CELLS = 1 << 18  # of CSV per write
+MOST_CELLS = 1 << 24  # of a CSV file, which may be empty
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,7 +50,6 @@ def to_csv(stored: Stored, out: BinaryIO, progress: Progress = ignore) -> None:
     ):
         names.remove("step")
     titles = [f"{name}/value" if name in leads else name for name in names]
-    out.write(b",".join(written(title) for title in (*leads, *titles)) + b"\n")
     columns = [
         _Column(at, place, series)
         for at, name in enumerate(names, len(leads))
@@ -55,6 +57,10 @@ def to_csv(stored: Stored, out: BinaryIO, progress: Progress = ignore) -> None:
         if len(series := stored.series(name, rank=rank, missing_ok=True))
     ]
     steps, keys = _grid(columns, len(ranks))
+    if is_ragged(len(keys) * len(names), values := sum(len(column.steps) for column in columns), always=MOST_CELLS):
+        size = f"{len(keys):,} rows of {len(names):,} columns for {values:,} values"
+        raise ChiplogError(f"a CSV file of this run would have {size}: use --to parquet, which has a row per value")
+    out.write(b",".join(written(title) for title in (*leads, *titles)) + b"\n")
     rows = max(1, CELLS // (len(leads) + len(names)))
     for start in range(0, len(keys), rows):
         chunk = keys[start : start + rows]

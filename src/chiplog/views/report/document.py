@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
+from chiplog.core.display import brief
+
 
 class Words(NamedTuple):
     text: str
@@ -54,8 +56,8 @@ class Section(NamedTuple):
 
     @property
     def shown(self) -> list[Block]:
-        """The blocks that are not empty."""
-        return [block for block in self.blocks if not _is_empty(block)]
+        """The blocks that are not empty, without the ends of very long texts."""
+        return [_brief(block) for block in self.blocks if not _is_empty(block)]
 
 
 class Document(NamedTuple):
@@ -77,3 +79,16 @@ def _is_empty(block: Block) -> bool:
     if isinstance(block, Picture):
         return not (block.svg or block.text or block.file)
     return not block.text
+
+
+def _brief(block: Block) -> Block:
+    if isinstance(block, Words):
+        return Words(brief(block.text))
+    if isinstance(block, Pairs):
+        return Pairs([(brief(name), brief(text)) for name, text in block.rows])
+    if isinstance(block, Grid):
+        rows = [[brief(cell) for cell in row] for row in block.rows]
+        return Grid([*map(brief, block.head)], rows, [*map(brief, block.right)], brief(block.more))
+    if isinstance(block, Quote):
+        return Quote("\n".join(map(brief, block.text.splitlines())), brief(block.title))
+    return block._replace(title=brief(block.title))

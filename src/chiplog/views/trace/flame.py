@@ -16,6 +16,7 @@ from chiplog.views.trace.lanes import Lanes
 PALETTE = ("44", "42", "45", "46", "43", "41")  # SGR backgrounds
 HUES = ("#7aa6da", "#8cc98c", "#c397d8", "#70c0b1", "#e7c547", "#d98a8a", "#b9a98c", "#9db4c8")
 MOST = 40  # timelines drawn
+DEEPEST = 100  # rows of a timeline
 ROW, MARGIN, LABELS = 22, 10, 150  # pixels
 ORDER = {"": 0, "task": 1, "device": 2, "queue": 3}
 
@@ -33,6 +34,7 @@ class Band(msgspec.Struct, frozen=True):
     label: str
     rows: int
     boxes: list[Box]
+    left: int = 0  # spans further down than the last row
 
 
 def bands(spans: Sequence[StoredSpan]) -> list[Band]:
@@ -49,7 +51,9 @@ def bands(spans: Sequence[StoredSpan]) -> list[Band]:
         for span in lanes[rank, attempt, kind, label]:
             row = row_of[span.id] = rows.place(span.start, span.end, first=row_of.get(span.parent, -1) + 1)
             boxes.append(Box(span, row))
-        listed.append(Band(clean(f"rank {rank} {label}" if several else label), len(rows), boxes))
+        shown = [box for box in boxes if box.row < DEEPEST]
+        name = clean(f"rank {rank} {label}" if several else label)
+        listed.append(Band(name, min(DEEPEST, len(rows)), shown, len(boxes) - len(shown)))
     return listed
 
 
@@ -71,10 +75,14 @@ def draw(
     ruler = _ruler((end - begin) / 1e9, room)
     lines = [" " * edge + (ruler.replace("µ", "u") if ascii else ruler)]
     for band in shown:
-        for row in range(band.rows):
+        rows: list[list[StoredSpan]] = [[] for _ in range(band.rows)]
+        for box in band.boxes:
+            rows[box.row].append(box.span)
+        for row, boxes in enumerate(rows):
             label = (_plain if ascii else cut)(band.label, edge - 1).ljust(edge) if row == 0 else " " * edge
-            boxes = [box.span for box in band.boxes if box.row == row]
             lines.append((label + _row(boxes, begin, scale, room, colour, ascii, whole)).rstrip())
+    deeper = sum(band.left for band in shown)
+    lines += [f"and {deeper:,} spans below the {DEEPEST} rows of their timelines: -o writes all of them"] * (deeper > 0)
     return "\n".join([*lines, *([f"and {left:,} more timelines"] if left else [])])
 
 
@@ -87,7 +95,12 @@ def svg(spans: Sequence[StoredSpan], *, width: int = 1000, title: str = "") -> s
     hues: dict[str, str] = {}
     out: list[str] = []
     y = MARGIN + 40
-    for band in _busiest(bands(spans))[0]:
+    shown, left = _busiest(bands(spans))
+    if deeper := sum(band.left for band in shown):
+        title += f", without {deeper:,} spans below the {DEEPEST} rows of their timelines"
+    if left:
+        title += f", without {left:,} more timelines"
+    for band in shown:
         out.append(
             f'<text x="{MARGIN}" y="{y + 15}" class="lane">{escape(cut(band.label, 22))}</text>'
             f'<line x1="{MARGIN}" x2="{width - MARGIN}" y1="{y - 3}" y2="{y - 3}" class="rule"/>'
@@ -167,18 +180,15 @@ def _row(
     if not colour:
         return "".join(cells)
     out, at = [], 0
+    begins = {round((span.start - begin) * scale) for span in spans}
     while at < room:
         stop = at
-        while stop < room and styles[stop] == styles[at] and (stop == at or not _begins(spans, begin, scale, stop)):
+        while stop < room and styles[stop] == styles[at] and (stop == at or stop not in begins):
             stop += 1
         piece = "".join(cells[at:stop])
         out.append(paint(piece, styles[at], True) if styles[at] else piece)
         at = stop
     return "".join(out)
-
-
-def _begins(spans: Sequence[StoredSpan], begin: int, scale: float, column: int) -> bool:
-    return any(round((span.start - begin) * scale) == column for span in spans)
 
 
 def _plain(text: str, width: int) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -108,16 +108,12 @@ def critical_path(spans: Spans) -> list[Leg]:
     lanes: dict[object, list[_Leaf]] = {}
     for leaf in sorted(leaves, key=lambda one: one.begin):
         lanes.setdefault(leaf.span.timeline, []).append(leaf)
-    begins = {lane: [leaf.begin for leaf in lane_leaves] for lane, lane_leaves in lanes.items()}
     begin, at = min(leaf.begin for leaf in leaves), max(leaf.end for leaf in leaves)
     near = int((at - begin) * NEAR)
+    newest = _Newest(list(lanes.values()), near)
     legs: list[Leg] = []
     while at > begin:
-        places = {lane: bisect_left(starts, at) for lane, starts in begins.items()}
-        before = [lanes[lane][place - 1] for lane, place in places.items() if place]  # the last one of each timeline
-        latest = max(min(leaf.end, at) for leaf in before)
-        ready = [leaf for leaf in before if min(leaf.end, at) >= latest - near]
-        chosen = max(ready, key=lambda leaf: (leaf.is_device and leaf.end <= at + near, min(leaf.end, at), leaf.begin))
+        chosen = newest.at(at)
         end = min(chosen.end, at)
         if end < at - near:
             legs.append(Leg(None, end, at))
@@ -126,6 +122,56 @@ def critical_path(spans: Spans) -> list[Leg]:
         legs.append(Leg(chosen.span, chosen.begin, end))
         at = chosen.begin
     return legs[::-1]
+
+
+class _Newest:
+    """The newest leaf of every timeline before a moment that moves backwards, in heaps, as there may be many.
+
+    Entries of leaves that are no longer the newest of their timeline are dropped when they come up.
+    """
+
+    def __init__(self, lanes: list[list[_Leaf]], near: int) -> None:
+        self._lanes, self._near = lanes, near
+        self._place = [len(leaves) for leaves in lanes]
+        self._begun: list[tuple[int, int, int]] = [(-(1 << 64), lane, len(leaves)) for lane, leaves in enumerate(lanes)]
+        # (-end, -begin, lane, place) of those that have ended before the moment, and (-begin, lane, place) of others;
+        # of all, and of devices: of their others those that end close to the moment
+        self._ended: tuple[list[_Ended], list[_Ended]] = [], []
+        self._others: tuple[list[_Other], list[_Other]] = [], []
+
+    def at(self, moment: int) -> _Leaf:
+        """The one that determined when this moment came."""
+        while self._begun and -self._begun[0][0] >= moment:
+            _, lane, place = heappop(self._begun)
+            leaves, place = self._lanes[lane], place - 1
+            while place >= 0 and leaves[place].begin >= moment:
+                place -= 1
+            self._place[lane] = place
+            if place >= 0:
+                leaf = leaves[place]
+                heappush(self._begun, (-leaf.begin, lane, place))
+                for heap in self._ended[: 1 + leaf.is_device]:
+                    heappush(heap, (-leaf.end, -leaf.begin, lane, place))
+        for ended, others in zip(self._ended, self._others, strict=True):
+            while ended and (-ended[0][0] >= moment or self._place[ended[0][2]] != ended[0][3]):
+                _, begin, lane, place = heappop(ended)
+                heappush(others, (begin, lane, place))
+            while others and self._place[others[0][1]] != others[0][2]:
+                heappop(others)
+        (ended, ended_devices), (others, devices) = self._ended, self._others
+        while devices and (
+            self._place[devices[0][1]] != devices[0][2] or self._leaf(devices[0]).end > moment + self._near
+        ):
+            heappop(devices)
+        latest = moment if others else -ended[0][0]
+        if devices:
+            return self._leaf(devices[0])
+        if ended_devices and -ended_devices[0][0] >= latest - self._near:
+            return self._leaf(ended_devices[0])
+        return self._leaf(others[0] if others else ended[0])
+
+    def _leaf(self, entry: tuple[int, ...]) -> _Leaf:
+        return self._lanes[entry[-2]][entry[-1]]
 
 
 def path(spans: Spans, *, width: int | None = None, colour: bool = False) -> str:
@@ -186,6 +232,10 @@ def _per_step(spans: Spans) -> dict[tuple[str, str], float]:
         mine = spans.of(rank=rank)
         steps += len(mine.steps) + (len(mine.at()) < len(mine))
     return {(one.name, one.kind): one.own / (steps or 1) for one in spans.table(by_step=False)}
+
+
+_Ended: TypeAlias = tuple[int, int, int, int]
+_Other: TypeAlias = tuple[int, int, int]
 
 
 class _Leaf(msgspec.Struct, frozen=True):

@@ -32,6 +32,8 @@ LONGEST = 20_000  # characters of one text
 RANK_STEPS = 500  # columns of a step × rank picture
 TRACED = 400  # steps whose time is shown
 BARS = 20_000  # spans of one step
+LANES = 200  # timelines of one step
+DEEPEST = 100  # rows of a timeline
 
 
 def about(stored: Stored, entry: Entry, contents: Contents) -> dict[str, Any]:
@@ -162,14 +164,20 @@ def timeline(spans: Spans, step: float, rank: int) -> dict[str, object]:
     rows: list[Lanes] = []
     drawn = []
     for span in sorted(chosen, key=lambda one: (one.start, -one.duration, one.id)):
+        if len(rows) == LANES and span.thread not in timelines:
+            left += 1
+            continue
         lane = timelines.setdefault(span.thread, len(timelines))
         if lane == len(rows):
             kinds.append(span.kind)
             rows.append(Lanes())
+        if (row := rows[lane].place(span.start, span.end)) >= DEEPEST:
+            left += 1
+            continue
         drawn.append(
             {
                 "lane": lane,
-                "row": rows[lane].place(span.start, span.end),
+                "row": row,
                 "name": span.name,
                 "start": (span.start - begin) / 1e9,
                 "seconds": span.seconds,
@@ -183,7 +191,7 @@ def timeline(spans: Spans, step: float, rank: int) -> dict[str, object]:
         "seconds": (end - begin) / 1e9,
         "left": left,
         "lanes": [
-            {"name": name, "kind": kind, "rows": len(own)}
+            {"name": name, "kind": kind, "rows": min(DEEPEST, len(own))}
             for name, kind, own in zip(timelines, kinds, rows, strict=True)
         ],
         "spans": drawn,

@@ -127,7 +127,7 @@ export class Flame {
   /** @param {Bar|null} span */
   _describe(span) {
     if (!span) {
-      const left = this.shown?.left ? `${count(this.shown.left)} shorter ones are left out; ` : "";
+      const left = this.shown?.left ? `${count(this.shown.left)} more, shorter or deeper, are left out; ` : "";
       this.caption.textContent = `${left}wheel to zoom, drag to pan, double click for all; + − ← → 0 with the focus`;
       return;
     }
