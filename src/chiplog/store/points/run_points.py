@@ -22,7 +22,6 @@ from chiplog.store.points.series import ByRank, Series
 from chiplog.store.points.single_series import SingleSeries
 from chiplog.store.points.stream_points import StreamPoints
 
-
 MOST_EMPTY = 1 << 22  # cells of a matrix of steps and ranks, which may be empty
 
 
