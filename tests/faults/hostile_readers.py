@@ -16,7 +16,7 @@ from chiplog.store.journal.tail import Tail
 from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.web.http import Request
 from chiplog.views.web.routes import Site
-from tests.faults.hostile_runs import LOCAL, NAMES, Findings, identity, last_lines, routes
+from tests.faults.hostile_runs import LOCAL, NAMES, Findings, bounded, identity, last_lines, routes
 
 SCRIPT = re.compile(r"<script>alert|<img src=x|(?:href|src)=.?javascript:|<iframe", re.IGNORECASE)
 REMOTE = re.compile(r"""(?:src|href|xlink:href|action)\s*=\s*["']?\s*(?:https?:)?//evil""", re.IGNORECASE)
@@ -41,10 +41,11 @@ async def _ask(summaries: SummaryCache, findings: Findings, seed: int) -> None:
             if "series" in asked:
                 asked["q"] = msgspec.json.encode([[[entry.key, asked.pop("series")]]]).decode()
             try:
-                response = await site(Request("GET", path, asked, [], path))
-                if not isinstance(response.body, bytes):
-                    async for _ in response.body:
-                        pass
+                with bounded(findings, f"seed {seed}: {path} {query}"):
+                    response = await site(Request("GET", path, asked, [], path))
+                    if not isinstance(response.body, bytes):
+                        async for _ in response.body:
+                            pass
             except Exception:
                 findings.append(f"seed {seed}: {path} {asked}: {last_lines()}")
     site.join(5.0)
@@ -60,7 +61,11 @@ def sinks(run: Path, findings: Findings, seed: int) -> None:
         findings.sinks += 1
         stream = io.StringIO()
         try:
-            with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+            with (
+                bounded(findings, f"seed {seed}: sink {name}"),
+                contextlib.redirect_stdout(stream),
+                contextlib.redirect_stderr(stream),
+            ):
                 sink = registry.open_named(name, {}, identity(run), {})
                 _restore(sink, run)
                 sink.write(records)

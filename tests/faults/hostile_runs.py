@@ -26,7 +26,7 @@ from chiplog.cli import main
 from chiplog.core import messages
 from chiplog.core.identity import Identity
 from chiplog.store.journal import lines
-from tests.support.memory import peak
+from tests.support.memory import peak, reset_peak
 
 BAD_TEXT = [
     "",
@@ -94,6 +94,9 @@ class Maker:
             attempt = pick.choice([1, 1, 2, 999_999_999])
             path = run / "journal" / f"r{rank:05d}-a{attempt:02d}-{number:04d}.jsonl"
             path.write_bytes(b"".join(self._line(at) for at in range(pick.choice([0, 1, 5, 40]))))
+            if pick.random() < 0.4:
+                with path.open("ab") as file:
+                    file.writelines(_sealed(100 + at, one) for at, one in enumerate(pick.choice(AMPLIFYING)()))
             if pick.random() < 0.15:
                 self._pack(path)
         (run / "cursors").mkdir(exist_ok=True)
@@ -123,10 +126,11 @@ class Maker:
 
     def _cursor(self) -> dict[str, Any]:
         where = [self._random.choice([0, 1, -1, 2**62, 10**30]) for _ in range(3)]
+        positions = {self._random.choice(["r00000-a01", "r00000x-a01", "r" + "9" * 6000, self._text(), "r1"]): where}
+        if self._random.random() < 0.2:
+            positions = {f"r{rank:05d}-a01": [0, 0, -1] for rank in range(5000)}
         return {
-            "positions": {
-                self._random.choice(["r00000-a01", "r00000x-a01", "r" + "9" * 6000, self._text(), "r1"]): where
-            },
+            "positions": positions,
             "state": self._plain(2) if self._random.random() < 0.5 else {"tables": {"t": {"file": "../../x.csv"}}},
             "service": "wandb",
             "options": {"settings": {"base_url": "http://192.0.2.1/"}},
@@ -253,6 +257,40 @@ _KINDS: dict[str, Callable[[Maker], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+def _beside(count: int, inside: bool) -> dict[str, Any]:
+    """Spans that all overlap, or contain each other."""
+    every, now = range(count), 1_800_000_000_000_000_000
+    return {
+        "log": "spans", "names": ["a"], "threads": ["main"], "name": [0] * count, "thread": [0] * count,
+        "id": [at + 1 for at in every], "parent": [at * inside for at in every], "start": [now + at for at in every],
+        "duration": [10**9 - 2 * at * inside for at in every], "step": [1] * count,
+    }  # fmt: skip
+
+
+_LONG = "n" * 20_000
+
+# Records that are much larger once they are read, drawn or written; each of them is small.
+AMPLIFYING: list[Callable[[], list[dict[str, Any]]]] = [
+    lambda: [{"log": "event", "name": _LONG, "data": {f"k{at}": at for at in range(2000)}}],
+    lambda: [{"log": "event", "name": "e", "data": {_LONG: [[1], {"a": 1}] * 1000}}],
+    lambda: [{"log": "matrix", "name": "m", "values": [*([[]] * 5000), [1] * 5000], "step": 1}],
+    lambda: [{"log": "matrix", "name": "m", "values": [[1.0] * (1 + 500 * (at == 3))], "step": at} for at in range(200)],
+    lambda: [_beside(2000, inside=False)],
+    lambda: [_beside(2000, inside=True)],
+    lambda: [{"log": "table", "name": "t", "rows": [{f"k{at}": at} for at in range(3000)], "step": 1}],
+    lambda: [{"log": "step", "step": at, "metrics": {f"k{at}": 1.0}} for at in range(300)],
+    lambda: [{"log": "step", "step": at, "metrics": {f"{_LONG}{at}": 1.0}} for at in range(20)],
+    lambda: [{"log": "event", "name": "config", "data": {f"c{at}": _LONG * 10 for at in range(10)}}],
+    lambda: [{"log": "text", "name": f"t{at}", "text": _LONG * 10} for at in range(10)],
+    lambda: [{"log": "alert", "title": f"{_LONG}{at}", "text": _LONG * 10} for at in range(10)],
+]  # fmt: skip
+
+
+def _sealed(at: int, record: dict[str, Any]) -> bytes:
+    head = {"log": record["log"], "seq": at, "time": 1_800_000_000_000_000_000 + at}
+    return lines.sealed(_encode({**head, **record})) + b"\n"
+
+
 def _encode(data: Any) -> bytes:
     """JSON with integers of any length, which msgspec does not write."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
@@ -330,8 +368,9 @@ def attack(run: Path, out: Path, findings: Findings, *, seed: int) -> None:
     out.mkdir(exist_ok=True)
     for words in verbs(run, out):
         findings.commands += 1
-        printed, error = command(words)
         shown = " ".join(words[2:])
+        with bounded(findings, f"seed {seed}: chiplog {shown}"):
+            printed, error = command(words)
         if error:
             findings.append(f"seed {seed}: chiplog {shown}: {error}")
         if bad := CONTROL.search(printed):
@@ -341,6 +380,22 @@ def attack(run: Path, out: Path, findings: Findings, *, seed: int) -> None:
     hostile_readers.pages(run, findings, seed)
     hostile_readers.sinks(run, findings, seed)
     hostile_readers.written(out, findings, seed)
+
+
+SECONDS = 60.0  # of processor that one command, request or sink may take, on a busy machine
+MEMORY = 1024  # MiB that it may need in addition
+
+
+@contextlib.contextmanager
+def bounded(findings: Findings, what: str) -> Iterator[None]:
+    """Note what takes long, or much memory."""
+    reset_peak()
+    before, began = peak(), time.process_time()
+    yield
+    if (seconds := time.process_time() - began) > SECONDS:
+        findings.append(f"{what}: takes {seconds:.0f} s")
+    if (memory := peak() - before) > MEMORY:
+        findings.append(f"{what}: needs {memory} MiB")
 
 
 def command(words: list[str]) -> tuple[str, str]:

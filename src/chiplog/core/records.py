@@ -232,8 +232,8 @@ def points(record: AnyRecord, refuse: Callable[[str], object] = len) -> Iterable
     A step's metrics are points under their own names, an eval's under `eval/`. The numbers of an event are points
     under `name/key`; nested mappings and lists add their keys, an `id` or `split` next to the numbers becomes part of
     the name, and a mapping in a list is named by its own `name` or `id`: `gpu/0/power`, `allocator/weights/device`.
-    Numbers below a prefix so long that their names would be much larger than the record are left out; `refuse` is called with
-    the prefix.
+    Numbers below a prefix so long that their names would be much larger than the record are left out; `refuse` is
+    called with the prefix.
     """
     if isinstance(record, Step):
         return record.metrics.items()  # type: ignore[return-value]

@@ -182,7 +182,7 @@ def _dataset(group: str, pieces: Sequence[_Piece]) -> xr.Dataset:
 
 
 def _worth_their_cells(group: str, pieces: Sequence[_Piece], draws: int) -> set[int]:
-    """The pieces (by `id`) that are in a dataset; those with few values for their cells are not if it were too large."""
+    """The pieces (by `id`) that are in a dataset: if it were too large, not those with few values for their cells."""
     kept: set[int] = set()
     cells = values = 0
     for piece in sorted(pieces, key=lambda piece: -len(piece.steps)):
