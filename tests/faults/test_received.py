@@ -18,7 +18,8 @@ from tests.faults.hostile_parts import CHANGES, damage
 from tests.faults.hostile_runs import CONTROL, command
 from tests.support.memory import peak
 
-HERE = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+SOURCE = Path(chiplog.__file__).parent
+HERE = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{SOURCE.parent}"}
 
 
 @pytest.fixture

@@ -19,9 +19,11 @@ import pytest
 
 import chiplog
 from chiplog.cli import main
+from chiplog.core import settings
 from chiplog.core.identity import Identity
 from chiplog.core.records import File
 from chiplog.sinks import registry
+from chiplog.sinks.shared import dotenv
 from chiplog.store import manifest
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
@@ -34,7 +36,7 @@ from tests.support.memory import peak
 VERBS = ["ls", "show", "doctor", "tail --once", "cat", "report", "compact", "plot", "trace", "export --to csv"]
 MINE = ["config.json", "metrics.csv", "metrics.json", "metrics.jsonl", "secret.csv", "trace.pftrace"]
 SOURCE = Path(chiplog.__file__).parent
-HERE = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+HERE = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{SOURCE.parent}"}
 
 
 @pytest.fixture
@@ -264,6 +266,60 @@ def test_no_settings_of_a_place_that_the_run_names(
     assert asked == []
 
 
+@pytest.mark.parametrize("place", [".", "files/deep"])
+def test_no_credentials_go_where_a_run_says(
+    received: Path, place: str, listener: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever works inside of a run gets no `.env`, no settings and no store of its maker."""
+    address, asked = listener
+    (received / "files" / "deep" / "wandb").mkdir(parents=True)
+    (received / "wandb").mkdir()
+    for folder in (received, received / "files" / "deep"):
+        (folder / ".env").write_text(f"MLFLOW_TRACKING_URI={address}\nTRACKIO_DIR={folder}\n")
+        (folder / "wandb" / "settings").write_text(f"[default]\nbase_url = {address}\n")
+        (folder / "chiplog.toml").write_text(f'[sinks.otel]\nendpoint = "{address}"\n')
+    monkeypatch.chdir(received / place)
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "hunter2hunter2")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("WANDB_API_KEY", "f" * 40)
+    monkeypatch.setattr("chiplog.commands.sync.verb.PATIENCE", 0.5)
+    assert "MLFLOW_TRACKING_URI" not in dotenv.known(str(Path.cwd()), {})
+    opened: list[tuple[str, str]] = []
+    monkeypatch.setattr(registry, "open_named", lambda name, _, about, __: opened.append((about.cwd, str(Path.cwd()))))
+    for name in ("mlflow", "wandb"):
+        command(["sync", str(received), "--to", name, "--quiet"])
+    assert opened and {folder for pair in opened for folder in pair} == {str(received.parent)}
+    assert asked == [] and Path.cwd() == received / place
+
+
+@pytest.mark.parametrize("name", [".env", "chiplog.toml", "pyproject.toml"])
+def test_files_of_settings_are_regular_and_small(
+    received: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe of that name is not waited for, inside of a run or elsewhere, and a huge file is not read."""
+    for folder in (received, tmp_path / "elsewhere"):
+        folder.mkdir(exist_ok=True)
+        for put in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), _sparse):
+            put(folder / name)
+            assert dotenv.known(str(folder), {}) == {}
+            assert settings.load({}, {}, folder) == settings.Settings()
+            (folder / name).unlink()
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 36)
+
+
+def test_matplotlib_is_imported_outside_of_runs(received: Path) -> None:
+    """It takes a `matplotlibrc` where it is imported, and waits for one that is a pipe."""
+    os.mkfifo(received / "matplotlibrc")
+    words = [sys.executable, "-m", "chiplog", "report", ".", "--only", "data,plots,report"]
+    done = subprocess.run(words, cwd=received, capture_output=True, text=True, timeout=60, check=False, env=HERE)
+    assert done.returncode == 0, done.stderr
+    assert any((received / "files").rglob("*.png"))
+
+
 def test_a_state_names_no_file(received: Path, outside: Path) -> None:
     """A cursor whose tables are files elsewhere, or make no sense, costs a start from scratch and nothing else."""
     up = os.path.relpath(outside, received / "files")
@@ -378,7 +434,6 @@ RAW |= {"unlink", "rename", "glob", "rmtree", "chmod", "copyfileobj", "move"}
 # Who opens something else than a file of a run, and what; everything inside a run goes through `core/files`.
 ELSEWHERE = {
     "core/files/": "the one place",
-    "core/settings.py": "the user's settings",
     "core/paths.py": "permissions of folders",
     "core/operating_system.py": "the machine",
     "core/values/pictures.py": "a picture that the user logs",
@@ -394,8 +449,6 @@ ELSEWHERE = {
     "runtime/": "the machine, and runs that the training process makes",
     "commands/sync/side_process.py": "a temporary folder of our own",
     "sinks/registry.py": "our own sources",
-    "sinks/shared/dotenv.py": "the user's .env",
-    "sinks/wandb/login.py": "W&B's own settings",
     "store/foreign/": "runs of other trackers that the user names, and the user's cache of them",
     "store/journal/file_systems.py": "a new file with a name of its own, and mounts",
     "store/journal/segment_file.py": "new segments of a live run, opened exclusively",
