@@ -24,7 +24,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.records import File
 from chiplog.sinks import registry
 from chiplog.sinks.shared import dotenv
-from chiplog.store import manifest
+from chiplog.store import layout, manifest
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
@@ -137,6 +137,29 @@ def test_nothing_is_deleted_through_a_link(received: Path, outside: Path, sink: 
         if state is not None:
             (received / "cursors" / f"{sink}.json").write_bytes(lines.sealed(msgspec.json.encode(cursor)))
         command(["sync", str(received), "--to", sink, "--quiet"])
+
+
+@pytest.mark.parametrize("place", ["runs/received", "runs/received/files/p", "runs/received/runs/p", "runs/p/received"])
+def test_no_run_is_found_inside_a_run(
+    received: Path, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A received run with links to runs of the user's own: they are neither listed, nor chosen, nor written."""
+    mine = (received.parent / "good").rename(tmp_path / "mine")
+    run = tmp_path / "runs" / Path(place).relative_to("runs").parts[0]
+    run = run / "received" if run.name == "p" else run
+    if run != received:
+        received.rename(run)
+    link = tmp_path / place / "precious"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(mine)
+    before = sorted(mine.rglob("*"))
+    monkeypatch.chdir(run)  # where `runs` is the default
+    for root in (tmp_path / "runs", run, run.parent, run / "runs", run / "files"):
+        assert mine not in [path.resolve() for path in layout.find_runs(root)]
+        for words in (["ls"], ["sync", "precious", "--to", "csv", "--quiet"], ["compact"], ["report", "precious"]):
+            printed, error = command(["--dir", str(root), *words])
+            assert not error and ("precious" not in printed or "no run" in printed or "link" in printed), printed
+    assert sorted(mine.rglob("*")) == before
 
 
 def test_nothing_is_written_into_a_run_that_a_link_leads_to(received: Path) -> None:
