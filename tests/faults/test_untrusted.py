@@ -453,12 +453,22 @@ def test_a_bad_run_comes_and_goes(received: Path, monkeypatch: pytest.MonkeyPatc
 # -- the one place -----------------------------------------------------------------------------------------------------
 
 RAW = {"read_text", "read_bytes", "write_text", "write_bytes", "FileIO", "copyfile", "rglob", "iterdir", "symlink_to"}
-RAW |= {"unlink", "rename", "glob", "rmtree", "chmod", "copyfileobj", "move"}
+RAW |= {"unlink", "rename", "glob", "rmtree", "chmod", "copyfileobj", "move", "scandir", "listdir", "walk", "utime"}
+RAW |= {
+    "link",
+    "hardlink_to",
+    "truncate",
+    "ParquetWriter",
+    "ParquetFile",
+    "read_schema",
+    "read_table",
+    "OSFile",
+    "memory_map",
+}
 # Who opens something else than a file of a run, and what; everything inside a run goes through `core/files`.
 ELSEWHERE = {
     "core/files/": "the one place",
     "core/paths.py": "permissions of folders",
-    "core/operating_system.py": "the machine",
     "core/values/pictures.py": "a picture that the user logs",
     "core/engine/attachments.py": "a file that the user logs; its copy has a new name",
     "cli.py": "our own sources",
@@ -472,13 +482,17 @@ ELSEWHERE = {
     "runtime/": "the machine, and runs that the training process makes",
     "commands/sync/side_process.py": "a temporary folder of our own",
     "sinks/registry.py": "our own sources",
-    "store/foreign/": "runs of other trackers that the user names, and the user's cache of them",
+    "store/foreign/conversion.py": "runs of the user's cache or directory, which it has just made",
+    "store/foreign/mirror.py": "the user's cache",
+    "store/foreign/protocol.py": "the names in a folder that the user names",
+    "store/foreign/run_writer.py": "runs of the user's cache or directory, which it has just made",
+    "store/foreign/sqlite_file.py": "a temporary folder of our own",
     "store/journal/file_systems.py": "a new file with a name of its own, and mounts",
     "store/journal/segment_file.py": "new segments of a live run, opened exclusively",
     "store/layout.py": "the user's directory of runs",
     "store/parts/part_cache.py": "the user's cache",
     "store/runs/liveness.py": "/proc",
-    "probes/": "the machine",
+    "store/runs/problems.py": "the names in the folder of a run, to say which of them are odd",
     "views/trace/profilers.py": "traces that the user names",
     "views/web/entry_file.py": "a private file of our own",
     "views/web/asset_bundle.py": "our own assets",
@@ -508,6 +522,13 @@ def _opens(call: ast.Call) -> bool:
         return False
     owner = ast.unparse(function.value)
     if owner in TEMPORARY or owner.startswith(("reading", "writing")):
+        return False
+    if function.attr == "walk" and owner != "os":
+        return False
+    what = ast.unparse(call.args[0]) if call.args else ""
+    if what.startswith(("reading.", "arrow.open_native", "pa.OSFile(reading.")) or what.endswith(".fileno()"):
+        return False  # what is open already
+    if any(what in (name, f"str({name})") for name in TEMPORARY):
         return False
     if function.attr == "open":
         return owner in ("os", "io", "Path") or owner.endswith(("path", "file", "_file)")) or " / " in owner

@@ -196,7 +196,7 @@ def _publishing(path: Path, groups: Iterator[pa.Table], about: About, *, is_last
         aside.unlink(missing_ok=True)
 
 
-def _write(path: Path, groups: Iterator[pa.Table], about: About) -> None:
+def _write(temporary: Path, groups: Iterator[pa.Table], about: About) -> None:
     """Write row groups as they come; `about` is complete after the last one."""
     first = next(groups)
     schema = first.schema
@@ -205,7 +205,7 @@ def _write(path: Path, groups: Iterator[pa.Table], about: About) -> None:
     encodings |= {name: "BYTE_STREAM_SPLIT" for name in schema.names if name in ("value", "min", "max", "total")}
     texts = [name for name in schema.names if name in ("name", "exact", "kind", "thread", "error")]
     with pq.ParquetWriter(
-        str(path),
+        str(temporary),
         schema,
         compression="zstd",
         use_dictionary=texts,
@@ -218,7 +218,7 @@ def _write(path: Path, groups: Iterator[pa.Table], about: About) -> None:
         for group in chain([first], groups):
             writer.write_table(group, row_group_size=GROUP)
         writer.add_key_value_metadata({"chiplog": msgspec.json.encode(about).decode()})
-    with os.fdopen(writing.open_update(path, 0o600), "r+b") as file:
+    with os.fdopen(writing.open_update(temporary, 0o600), "r+b") as file:
         seal(file)
         file.flush()
         sync(file.fileno())
