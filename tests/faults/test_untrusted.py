@@ -34,6 +34,7 @@ from tests.faults.hostile_runs import command
 from tests.support.memory import peak
 
 VERBS = ["ls", "show", "doctor", "tail --once", "cat", "report", "compact", "plot", "trace", "export --to csv"]
+VERBS += ["watch --once", "sync --to csv --quiet", "sync --to otel --quiet", "compact --prune"]
 MINE = ["config.json", "metrics.csv", "metrics.json", "metrics.jsonl", "secret.csv", "trace.pftrace"]
 SOURCE = Path(chiplog.__file__).parent
 HERE = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{SOURCE.parent}"}
@@ -72,36 +73,50 @@ def _device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-PLACES = ["run.json", "journal/r00000-a01-0000.jsonl", "parts/r00000-a01-0000.points.parquet", "cursors/csv.json"]
+PLACES = [
+    ["run.json"],
+    ["journal/r00000-a01-0000.jsonl"],
+    ["journal/r00000-a01-0000.jsonl.zst", "journal/r00000-a02-0000.jsonl.zst", "cursors/csv.json", "relay/r00000-a01.json"],
+    ["parts/r00000-a01-0000.points.parquet", "cursors/csv.lease", "cursors/otel.json", "files/metrics.csv", "files/a.png"],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("put", [_pipe, _device], ids=["pipe", "device"])
 def test_nothing_but_files_is_opened(received: Path, put: Callable[[Path], None]) -> None:
     """A pipe or a link to a device in the place of any file hangs no verb, and the good run is listed beside it."""
     compaction.compact(received, Segment(0, 1, 0))
-    (received / "cursors").mkdir(exist_ok=True)
-    for place in PLACES:
-        before = (received / place).read_bytes() if (received / place).is_file() else None
-        put(received / place)
+    for folder in ("cursors", "files", "relay"):
+        (received / folder).mkdir(exist_ok=True)
+    for places in PLACES:
+        before = {place: (received / place).read_bytes() for place in places if (received / place).is_file()}
+        for place in places:
+            put(received / place)
         root = ["--dir", str(received.parents[1])]
         program = "import sys; from tests.faults.test_untrusted import every_verb; every_verb(sys.argv[1])"
         words = [sys.executable, "-c", program, str(received)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=HERE)
-        assert done.returncode == 0, (place, done.stderr[-2000:])
+        assert done.returncode == 0, (places, done.stderr[-2000:])
         printed, error = command([*root, "ls"])
         assert not error and "good" in printed
-        if place in PLACES[:2]:
-            assert "damaged" in printed and f"p/received cannot be read: {place}:" in printed, printed
-        (received / place).unlink()
-        if before is not None:
-            (received / place).write_bytes(before)
+        if places in PLACES[:2]:
+            assert "damaged" in printed and f"p/received cannot be read: {places[0]}:" in printed, printed
+        for place in places:
+            (received / place).unlink(missing_ok=True)  # a compaction may have replaced it
+            if place in before:
+                (received / place).write_bytes(before[place])
 
 
 def every_verb(run: str) -> None:
-    """Call every verb on a run, with little memory."""
+    """Call every verb on a run, ask its page for everything and let a relay deliver it, with little memory."""
     import resource
 
+    from chiplog.commands.sync import verb as sync_verb
+    from chiplog.sinks.delivery import relay
+    from tests.faults import hostile_readers, hostile_runs
+
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    sync_verb.PATIENCE = relay.PATIENCE = 0.3
+    os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:9"  # nobody
     for verb in VERBS:
         name, *more = verb.split()
         words = ["--dir", str(Path(run).parents[1]), name, *([] if name == "ls" else [run]), *more]
@@ -110,6 +125,13 @@ def every_verb(run: str) -> None:
     catalog = Catalog(Path(run).parents[1])
     catalog.refresh()
     assert len(catalog.entries()) == 2
+    findings = hostile_runs.Findings()
+    hostile_readers.pages(Path(run), findings, 0)
+    assert not findings and findings.requests > 40, findings
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    orders = relay.Orders(run, "r00000-a01", gone.pid, 1, {"otel": {}}, str(Path(run).parent))
+    relay.serve(orders, dict(os.environ))
 
 
 @pytest.mark.parametrize("link", ["files", "files/plots", "parts", "journal", "cursors"])
