@@ -20,7 +20,10 @@ from tests.faults.hostile_runs import LOCAL, NAMES, Findings, bounded, identity,
 
 SCRIPT = re.compile(r"<script>alert|<img src=x|(?:href|src)=.?javascript:|<iframe", re.IGNORECASE)
 REMOTE = re.compile(r"""(?:src|href|xlink:href|action)\s*=\s*["']?\s*(?:https?:)?//evil""", re.IGNORECASE)
-MARKDOWN = re.compile(r"(?<!\\)!?\[[^\]\\]*\]\((?:https?://evil|javascript:)")
+MARKDOWN = re.compile(
+    r"(?<!\\)!?\[[^\]\\]*\]\((?:https?://evil|javascript:)|[a-z]+:/?/|\bwww\.|@[a-z0-9]|#[0-9]", re.IGNORECASE
+)
+FENCED = re.compile(r"^(`{3,})text\n.*?^\1$", re.DOTALL | re.MULTILINE)
 
 
 def pages(run: Path, findings: Findings, seed: int) -> None:
@@ -92,6 +95,8 @@ def written(out: Path, findings: Findings, seed: int) -> None:
         if path.suffix not in (".html", ".md", ".svg"):
             continue
         text = path.read_text(errors="replace")
+        if path.suffix == ".md":
+            text = FENCED.sub("", text)  # where nothing is markup or a link
         for pattern in (SCRIPT, REMOTE, *([MARKDOWN] if path.suffix == ".md" else [])):
             if bad := pattern.search(text):
                 around = text[max(0, bad.start() - 60) : bad.end() + 60]

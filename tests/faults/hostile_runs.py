@@ -43,6 +43,9 @@ BAD_TEXT = [
     "![x](http://evil.example/x.png)",
     "[click](javascript:alert(1))",
     "http://evil.example/",
+    "www.evil.example",
+    "me@evil.example",
+    "see @evil, evil/x#1 and ftp://evil.example",
     "</script></style></svg>",
     "`|*_#]]>&lt;",
     "../../../etc/passwd",
@@ -331,8 +334,9 @@ def verbs(run: Path, out: Path) -> Iterator[list[str]]:
     for form in ("h5", "nc"):
         yield [*root, "export", path, "--to", form, "-o", str(out / form)]
     yield [*root, "compare", path, path]
-    yield [*root, "compare", path, path, "-o", str(out / "compare.html")]
-    yield [*root, "report", path, "-o", str(out / "report"), "--only", "data,text plots,report"]
+    for ending in ("html", "md"):
+        yield [*root, "compare", path, path, "-o", str(out / f"compare.{ending}")]
+    yield [*root, "report", path, "-o", str(out / "report"), "--only", "data,text,report"]
     yield [*root, "ui", "--export", str(out / "page")]
     yield [*root, "sync", path]
     yield [*root, "compact", path]
@@ -373,6 +377,8 @@ def attack(run: Path, out: Path, findings: Findings, *, seed: int) -> None:
             printed, error = command(words)
         if error:
             findings.append(f"seed {seed}: chiplog {shown}: {error}")
+        if "usage: chiplog" in printed:
+            findings.append(f"chiplog {shown}: is not a command")
         if bad := CONTROL.search(printed):
             findings.append(
                 f"seed {seed}: chiplog {shown}: prints {bad[0]!r} in {printed[max(0, bad.start() - 40) :][:80]!r}"

@@ -9,7 +9,10 @@ import sqlite3
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 GUARD = """
 import os, resource, sys
@@ -64,6 +67,47 @@ def corpus(folder: Path) -> None:
         for name in ("metrics", "params", "tags", "experiments"):
             connection.execute(f"CREATE TABLE {name} (run_uuid)")
     connection.close()
+
+
+def _mlflow(folder: Path) -> Path:
+    run = folder / "0" / "r"
+    (run / "metrics").mkdir(parents=True)
+    (run / "meta.yaml").write_text(f"run_id: r\nartifact_uri: {folder.parents[1]}\n")
+    return run / "metrics" / "acc"
+
+
+def _trainer(folder: Path) -> Path:
+    (folder / "completions").mkdir(parents=True)
+    (folder / "trainer_state.json").write_text('{"log_history": [{"step": 1, "loss": 2.0}]}')
+    return folder / "completions" / "completions_00001.parquet"
+
+
+def _database(folder: Path) -> Path:
+    folder.mkdir()
+    with sqlite3.connect(folder / "x.db") as connection:
+        for name in ("runs", "metrics", "params", "tags", "experiments"):
+            connection.execute(f"CREATE TABLE {name} (run_uuid, start_time)")
+    connection.close()
+    return folder / "x.db-journal"
+
+
+@pytest.mark.parametrize("make", [_mlflow, _trainer, _database])
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_no_format_waits_for_a_pipe(tmp_path: Path, make: Callable[[Path], Path], put: Callable[[Path], None]) -> None:
+    """Also where a package would open a file by itself; and no folder elsewhere is looked into."""
+    (tmp_path / "secret.txt").touch()
+    place = make(tmp_path / "source")
+    put(place)
+    program = "import sys; from chiplog.cli import main; sys.exit(main(sys.argv[1:]))"
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for words in (["ls", "--dir", str(tmp_path / "source")], ["import", str(tmp_path / "source")]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            capture_output=True, text=True, timeout=30, check=False, env=environ, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode in (0, 2) and "Traceback" not in done.stderr, done.stderr
+    files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert not any(b"secret.txt" in path.read_bytes() for path in files)
 
 
 def test_hostile_files_run_nothing_and_write_nothing_elsewhere(tmp_path: Path) -> None:

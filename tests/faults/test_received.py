@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import msgspec
@@ -28,7 +30,8 @@ from tests.faults.hostile_runs import CONTROL, command
 from tests.support.memory import peak
 
 ROOT = Path(__file__).parents[2]
-HERE = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
+SOURCE = Path(chiplog.__file__).parent
+HERE = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SOURCE.parent}"}
 
 
 @pytest.fixture
@@ -134,6 +137,35 @@ def test_folders_inside_each_other_are_bounded(received: Path, words: list[str])
         assert words[0] != "doctor" or "nested more than 64 deep" in " ".join(printed.split())
     finally:  # pytest's own cleaning recurses
         subprocess.run(["rm", "-rf", str(received / "files")], check=True)
+
+
+STEERS = "\x1b]0;owned\x07\x9b31m\u202egnp\u2066"
+CALLS = [
+    'chiplog.read("nosuch", dir=root)', 'chiplog.read("*", dir=root)', 'chiplog.read("nosuch/*", dir=root)',
+    'chiplog.runs(root, project="zz")', 'str(chiplog.runs(root).unreadable)', 'repr(chiplog.runs(root))',
+    'repr(run)', 'str(run.damage)', 'repr(run.series(STEERS))', 'run.series("zz")', 'run.series(STEERS, rank=99)',
+    'run.table("zz")', 'repr(run.table(STEERS))', 'repr(run.spans())', 'run.spans(rank=99)', 'run.spans().zz',
+    'run.series(STEERS, attempt=99)', 'repr(run.alerts)', 'chiplog.read(root / STEERS)', 'chiplog.read("p/*", dir=root)',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_errors_and_reprs_steer_no_terminal(received: Path, call: str) -> None:
+    """Whatever a run and its names are: the Python interface shows control characters as visible escapes."""
+    with chiplog.init("p", dir=received.parents[1], id="odd", name=STEERS, sinks="none", compact=False) as made:
+        made.log({STEERS: 1.0, "b": 2.0}, step=1)
+        made.table(STEERS, [{STEERS: 1}])
+        with made.span(STEERS):
+            made.alert(STEERS, text=STEERS)
+    for number in range(2):
+        shutil.copytree(made.dir, received.parents[1] / STEERS / f"{STEERS}{number}")
+    root = received.parents[1]
+    run = chiplog.read(root / STEERS / f"{STEERS}0")
+    try:
+        shown = str(eval(call, {"chiplog": chiplog, "root": root, "run": run, "STEERS": STEERS}))
+    except Exception as error:
+        shown = str(error) + "".join(traceback.format_exception_only(error))
+    assert not CONTROL.search(shown), ascii(shown)
 
 
 def test_names_of_files_that_are_not_utf8_are_shown(received: Path) -> None:

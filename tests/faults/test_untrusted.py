@@ -19,10 +19,12 @@ import pytest
 
 import chiplog
 from chiplog.cli import main
+from chiplog.core import settings
 from chiplog.core.identity import Identity
 from chiplog.core.records import File
 from chiplog.sinks import registry
-from chiplog.store import manifest
+from chiplog.sinks.shared import dotenv
+from chiplog.store import layout, manifest
 from chiplog.store.journal import lines
 from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
@@ -32,9 +34,10 @@ from tests.faults.hostile_runs import command
 from tests.support.memory import peak
 
 VERBS = ["ls", "show", "doctor", "tail --once", "cat", "report", "compact", "plot", "trace", "export --to csv"]
+VERBS += ["watch --once", "sync --to csv --quiet", "sync --to otel --quiet", "compact --prune"]
 MINE = ["config.json", "metrics.csv", "metrics.json", "metrics.jsonl", "secret.csv", "trace.pftrace"]
 SOURCE = Path(chiplog.__file__).parent
-HERE = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+HERE = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{SOURCE.parent}"}
 
 
 @pytest.fixture
@@ -70,36 +73,50 @@ def _device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-PLACES = ["run.json", "journal/r00000-a01-0000.jsonl", "parts/r00000-a01-0000.points.parquet", "cursors/csv.json"]
+PLACES = [
+    ["run.json"],
+    ["journal/r00000-a01-0000.jsonl"],
+    ["journal/r00000-a01-0000.jsonl.zst", "journal/r00000-a02-0000.jsonl.zst", "cursors/csv.json", "relay/r00000-a01.json"],
+    ["parts/r00000-a01-0000.points.parquet", "cursors/csv.lease", "cursors/otel.json", "files/metrics.csv", "files/a.png"],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("put", [_pipe, _device], ids=["pipe", "device"])
 def test_nothing_but_files_is_opened(received: Path, put: Callable[[Path], None]) -> None:
     """A pipe or a link to a device in the place of any file hangs no verb, and the good run is listed beside it."""
     compaction.compact(received, Segment(0, 1, 0))
-    (received / "cursors").mkdir(exist_ok=True)
-    for place in PLACES:
-        before = (received / place).read_bytes() if (received / place).is_file() else None
-        put(received / place)
+    for folder in ("cursors", "files", "relay"):
+        (received / folder).mkdir(exist_ok=True)
+    for places in PLACES:
+        before = {place: (received / place).read_bytes() for place in places if (received / place).is_file()}
+        for place in places:
+            put(received / place)
         root = ["--dir", str(received.parents[1])]
         program = "import sys; from tests.faults.test_untrusted import every_verb; every_verb(sys.argv[1])"
         words = [sys.executable, "-c", program, str(received)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=HERE)
-        assert done.returncode == 0, (place, done.stderr[-2000:])
+        assert done.returncode == 0, (places, done.stderr[-2000:])
         printed, error = command([*root, "ls"])
         assert not error and "good" in printed
-        if place in PLACES[:2]:
-            assert "damaged" in printed and f"p/received cannot be read: {place}:" in printed, printed
-        (received / place).unlink()
-        if before is not None:
-            (received / place).write_bytes(before)
+        if places in PLACES[:2]:
+            assert "damaged" in printed and f"p/received cannot be read: {places[0]}:" in printed, printed
+        for place in places:
+            (received / place).unlink(missing_ok=True)  # a compaction may have replaced it
+            if place in before:
+                (received / place).write_bytes(before[place])
 
 
 def every_verb(run: str) -> None:
-    """Call every verb on a run, with little memory."""
+    """Call every verb on a run, ask its page for everything and let a relay deliver it, with little memory."""
     import resource
 
+    from chiplog.commands.sync import verb as sync_verb
+    from chiplog.sinks.delivery import relay
+    from tests.faults import hostile_readers, hostile_runs
+
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    sync_verb.PATIENCE = relay.PATIENCE = 0.3
+    os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:9"  # nobody
     for verb in VERBS:
         name, *more = verb.split()
         words = ["--dir", str(Path(run).parents[1]), name, *([] if name == "ls" else [run]), *more]
@@ -108,6 +125,13 @@ def every_verb(run: str) -> None:
     summaries = SummaryCache(Path(run).parents[1])
     summaries.refresh()
     assert len(summaries.entries()) == 2
+    findings = hostile_runs.Findings()
+    hostile_readers.pages(Path(run), findings, 0)
+    assert not findings and findings.requests > 40, findings
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    orders = relay.Orders(run, "r00000-a01", gone.pid, 1, {"otel": {}}, str(Path(run).parent))
+    relay.serve(orders, dict(os.environ))
 
 
 @pytest.mark.parametrize("link", ["files", "files/plots", "parts", "journal", "cursors"])
@@ -135,6 +159,29 @@ def test_nothing_is_deleted_through_a_link(received: Path, outside: Path, sink: 
         if state is not None:
             (received / "cursors" / f"{sink}.json").write_bytes(lines.sealed(msgspec.json.encode(cursor)))
         command(["sync", str(received), "--to", sink, "--quiet"])
+
+
+@pytest.mark.parametrize("place", ["runs/received", "runs/received/files/p", "runs/received/runs/p", "runs/p/received"])
+def test_no_run_is_found_inside_a_run(
+    received: Path, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A received run with links to runs of the user's own: they are neither listed, nor chosen, nor written."""
+    mine = (received.parent / "good").rename(tmp_path / "mine")
+    run = tmp_path / "runs" / Path(place).relative_to("runs").parts[0]
+    run = run / "received" if run.name == "p" else run
+    if run != received:
+        received.rename(run)
+    link = tmp_path / place / "precious"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(mine)
+    before = sorted(mine.rglob("*"))
+    monkeypatch.chdir(run)  # where `runs` is the default
+    for root in (tmp_path / "runs", run, run.parent, run / "runs", run / "files"):
+        assert mine not in [path.resolve() for path in layout.find_runs(root)]
+        for words in (["ls"], ["sync", "precious", "--to", "csv", "--quiet"], ["compact"], ["report", "precious"]):
+            printed, error = command(["--dir", str(root), *words])
+            assert not error and ("precious" not in printed or "no run" in printed or "link" in printed), printed
+    assert sorted(mine.rglob("*")) == before
 
 
 def test_nothing_is_written_into_a_run_that_a_link_leads_to(received: Path) -> None:
@@ -264,6 +311,60 @@ def test_no_settings_of_a_place_that_the_run_names(
     assert asked == []
 
 
+@pytest.mark.parametrize("place", [".", "files/deep"])
+def test_no_credentials_go_where_a_run_says(
+    received: Path, place: str, listener: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever works inside of a run gets no `.env`, no settings and no store of its maker."""
+    address, asked = listener
+    (received / "files" / "deep" / "wandb").mkdir(parents=True)
+    (received / "wandb").mkdir()
+    for folder in (received, received / "files" / "deep"):
+        (folder / ".env").write_text(f"MLFLOW_TRACKING_URI={address}\nTRACKIO_DIR={folder}\n")
+        (folder / "wandb" / "settings").write_text(f"[default]\nbase_url = {address}\n")
+        (folder / "chiplog.toml").write_text(f'[sinks.otel]\nendpoint = "{address}"\n')
+    monkeypatch.chdir(received / place)
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "hunter2hunter2")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("WANDB_API_KEY", "f" * 40)
+    monkeypatch.setattr("chiplog.commands.sync.verb.PATIENCE", 0.5)
+    assert "MLFLOW_TRACKING_URI" not in dotenv.load(str(Path.cwd()), {})
+    opened: list[tuple[str, str]] = []
+    monkeypatch.setattr(registry, "open_named", lambda name, _, about, __: opened.append((about.cwd, str(Path.cwd()))))
+    for name in ("mlflow", "wandb"):
+        command(["sync", str(received), "--to", name, "--quiet"])
+    assert opened and {folder for pair in opened for folder in pair} == {str(received.parent)}
+    assert asked == [] and Path.cwd() == received / place
+
+
+@pytest.mark.parametrize("name", [".env", "chiplog.toml", "pyproject.toml"])
+def test_files_of_settings_are_regular_and_small(
+    received: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe of that name is not waited for, inside of a run or elsewhere, and a huge file is not read."""
+    for folder in (received, tmp_path / "elsewhere"):
+        folder.mkdir(exist_ok=True)
+        for put in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), _sparse):
+            put(folder / name)
+            assert dotenv.load(str(folder), {}) == {}
+            assert settings.load({}, {}, folder) == settings.Settings()
+            (folder / name).unlink()
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 36)
+
+
+def test_matplotlib_is_imported_outside_of_runs(received: Path) -> None:
+    """It takes a `matplotlibrc` where it is imported, and waits for one that is a pipe."""
+    os.mkfifo(received / "matplotlibrc")
+    words = [sys.executable, "-m", "chiplog", "report", ".", "--only", "data,plots,report"]
+    done = subprocess.run(words, cwd=received, capture_output=True, text=True, timeout=60, check=False, env=HERE)
+    assert done.returncode == 0, done.stderr
+    assert any((received / "files").rglob("*.png"))
+
+
 def test_a_state_names_no_file(received: Path, outside: Path) -> None:
     """A cursor whose tables are files elsewhere, or make no sense, costs a start from scratch and nothing else."""
     up = os.path.relpath(outside, received / "files")
@@ -374,13 +475,22 @@ def test_a_bad_run_comes_and_goes(received: Path, monkeypatch: pytest.MonkeyPatc
 # -- the one place -----------------------------------------------------------------------------------------------------
 
 RAW = {"read_text", "read_bytes", "write_text", "write_bytes", "FileIO", "copyfile", "rglob", "iterdir", "symlink_to"}
-RAW |= {"unlink", "rename", "glob", "rmtree", "chmod", "copyfileobj", "move"}
+RAW |= {"unlink", "rename", "glob", "rmtree", "chmod", "copyfileobj", "move", "scandir", "listdir", "walk", "utime"}
+RAW |= {
+    "link",
+    "hardlink_to",
+    "truncate",
+    "ParquetWriter",
+    "ParquetFile",
+    "read_schema",
+    "read_table",
+    "OSFile",
+    "memory_map",
+}
 # Who opens something else than a file of a run, and what; everything inside a run goes through `core/files`.
 ELSEWHERE = {
     "core/files/": "the one place",
-    "core/settings.py": "the user's settings",
     "core/paths.py": "permissions of folders",
-    "core/operating_system.py": "the machine",
     "core/values/pictures.py": "a picture that the user logs",
     "core/engine/attachments.py": "a file that the user logs; its copy has a new name",
     "cli.py": "our own sources",
@@ -394,15 +504,17 @@ ELSEWHERE = {
     "runtime/": "the machine, and runs that the training process makes",
     "commands/sync/side_process.py": "a temporary folder of our own",
     "sinks/registry.py": "our own sources",
-    "sinks/shared/dotenv.py": "the user's .env",
-    "sinks/wandb/login.py": "W&B's own settings",
-    "store/foreign/": "runs of other trackers that the user names, and the user's cache of them",
+    "store/foreign/conversion.py": "runs of the user's cache or directory, which it has just made",
+    "store/foreign/cached_runs.py": "the user's cache",
+    "store/foreign/protocol.py": "the names in a folder that the user names",
+    "store/foreign/run_writer.py": "runs of the user's cache or directory, which it has just made",
+    "store/foreign/sqlite_file.py": "a temporary folder of our own",
     "store/journal/file_systems.py": "a new file with a name of its own, and mounts",
     "store/journal/segment_file.py": "new segments of a live run, opened exclusively",
     "store/layout.py": "the user's directory of runs",
     "store/parts/part_cache.py": "the user's cache",
     "store/runs/liveness.py": "/proc",
-    "probes/": "the machine",
+    "store/runs/problems.py": "the names in the folder of a run, to say which of them are odd",
     "views/trace/profilers.py": "traces that the user names",
     "views/web/token_file.py": "a private file of our own",
     "views/web/asset_bundle.py": "our own assets",
@@ -432,6 +544,13 @@ def _opens(call: ast.Call) -> bool:
         return False
     owner = ast.unparse(function.value)
     if owner in TEMPORARY or owner.startswith(("reading", "writing")):
+        return False
+    if function.attr == "walk" and owner != "os":
+        return False
+    what = ast.unparse(call.args[0]) if call.args else ""
+    if what.startswith(("reading.", "arrow.open_native", "pa.OSFile(reading.")) or what.endswith(".fileno()"):
+        return False  # what is open already
+    if any(what in (name, f"str({name})") for name in TEMPORARY):
         return False
     if function.attr == "open":
         return owner in ("os", "io", "Path") or owner.endswith(("path", "file", "_file)")) or " / " in owner

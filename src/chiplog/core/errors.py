@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from chiplog.core.control_characters import clean
+
 
 class ChiplogError(Exception):
-    """The base of every error that chiplog raises on purpose."""
+    """The base of every error that chiplog raises on purpose.
+
+    A traceback shows its message as it is, and names in it may be those of a run that somebody else made.
+    """
+
+    def __str__(self) -> str:
+        return clean(super().__str__())
 
 
 class BadSetting(ChiplogError, ValueError):
@@ -77,7 +85,8 @@ class RunNotFound(ChiplogError, FileNotFoundError):
 class UnknownSeries(ChiplogError, KeyError):
     """No series, rank or attempt of a run has this name."""
 
-    __str__ = Exception.__str__
+    def __str__(self) -> str:
+        return clean(Exception.__str__(self))
 
 
 class UnknownTable(UnknownSeries):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 
 from chiplog.core import progress_bars
-from chiplog.core.values.text import Pattern
+from chiplog.core.control_characters import clean as clean
 
 _reported: set[str] = set()
-_CONTROL = Pattern(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def say(text: str) -> None:
@@ -49,12 +48,3 @@ def first_missing(run: object, sink: str) -> bool:
 def forget() -> None:
     """Forget every key, so that each message may be printed again."""
     _reported.clear()
-
-
-def clean(text: str) -> str:
-    """Run-derived text for a terminal: control characters, bidi controls and lone surrogates as visible escapes."""
-    if text.isprintable():  # the usual case; compiling the pattern takes a millisecond, again in every forked child
-        return text
-    return _CONTROL.compiled.sub(
-        lambda match: f"\\x{ord(match[0]):02x}" if ord(match[0]) < 256 else f"\\u{ord(match[0]):04x}", text
-    )

@@ -14,7 +14,8 @@ from typing import Literal
 import msgspec
 
 from chiplog.core.errors import BadSetting
-from chiplog.core.files.folders import run_of
+from chiplog.core.files import reading
+from chiplog.core.files.working_directory import trusted
 from chiplog.core.records import Plain
 from chiplog.core.suggestions import did_you_mean
 
@@ -22,6 +23,9 @@ _NAMED = ("sinks", "probes")  # names, each with options
 
 # Variables that other modules read, and that are therefore not typos.
 OTHER_VARIABLES = frozenset(("RUN_ID", "FAULTS", "NO_REDUCE", "CACHE"))
+
+
+LARGEST = 4 << 20  # bytes of a file of settings
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -126,13 +130,11 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _files(cwd: Path) -> list[tuple[str, Mapping[str, Plain]]]:
-    for folder in (cwd, *cwd.parents):
-        if run_of(folder / "chiplog.toml") is not None:  # a run may come from someone else
-            continue
+    for folder in trusted(cwd):  # a run may come from someone else
         for filename in ("chiplog.toml", "pyproject.toml"):
             path = folder / filename
             try:
-                text = path.read_text(encoding="utf-8")
+                text = reading.read_path(path, LARGEST).decode()
             except (OSError, UnicodeDecodeError):
                 continue
             if filename == "pyproject.toml" and "[tool.chiplog" not in text:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chiplog.core.files import reading
+from chiplog.core.files.working_directory import outside
 
 _SAFE = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,64}(?<!\.)")
 _STREAM = re.compile(r"r([0-9]{5,9})-a[0-9]{2,9}")
@@ -114,23 +115,23 @@ def walk(root: Path) -> Iterator[tuple[Path, bool]]:
 def candidates(root: Path) -> Iterator[tuple[str, os.stat_result | None]]:
     """What `walk` finds as texts, with the status of the journal: one call of the system per run.
 
-    None if it may not be seen.
+    None if it may not be seen. What is in a run is never looked at for others, which its maker could have linked.
     """
     if (root / IDENTITY).exists() or (root / JOURNAL).is_dir():
         yield str(root), (root / JOURNAL).stat() if (root / JOURNAL).is_dir() else root.stat()
         return
-    first = _folders(str(root))
-    for path in (*first, *(inner for folder in first for inner in _folders(folder))):
-        try:
-            journal = os.stat(f"{path}/{JOURNAL}")  # noqa: PTH116  a Path costs more than the call
-        except PermissionError:
-            if _may_be_run(Path(path)):
-                yield path, None
-        except OSError:
-            if not os.access(path, os.X_OK) and _may_be_run(Path(path)):
-                yield path, None
-        else:
-            if stat.S_ISDIR(journal.st_mode):
+    links = outside(root) == root.absolute()  # otherwise the maker of a run has put them there
+    projects = []
+    for path in _folders(str(root), links=links):
+        is_one, journal = _candidate(path)
+        if is_one:
+            yield path, journal
+        elif not any(os.path.lexists(f"{path}/{name}") for name in (JOURNAL, IDENTITY)):
+            projects.append(path)
+    for project in projects:
+        for path in _folders(project, links=links):
+            is_one, journal = _candidate(path)
+            if is_one:
                 yield path, journal
 
 
@@ -144,11 +145,22 @@ def readable(run: Path) -> bool:
         return False
 
 
-def _folders(folder: str) -> list[str]:
-    """The directories in a directory, by name; none if it may not be read."""
+def _candidate(path: str) -> tuple[bool, os.stat_result | None]:
+    """Whether a directory is or may be a run, and the status of its journal if it may be seen."""
+    try:
+        journal = os.stat(f"{path}/{JOURNAL}")  # noqa: PTH116  a Path costs more than the call
+    except PermissionError:
+        return _may_be_run(Path(path)), None
+    except OSError:
+        return not os.access(path, os.X_OK) and _may_be_run(Path(path)), None
+    return stat.S_ISDIR(journal.st_mode), journal
+
+
+def _folders(folder: str, *, links: bool) -> list[str]:
+    """The directories in a directory, by name, with links to some or without; none if it may not be read."""
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir())
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=links))
     except OSError:
         return []
     return [name if folder == "." else os.path.join(folder, name) for name in names]  # noqa: PTH118

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import TypeAlias
 
+from chiplog.core.messages import clean
 from chiplog.core.records import AnyRecord, Plain, Table
 
 Row: TypeAlias = dict[str, Plain]
@@ -31,7 +32,7 @@ class TableRows(Iterator[Row]):
     def __repr__(self) -> str:
         if self._first is None:
             return f"<no rows of table {self._name!r}>"
-        return f"<rows of table {self._name!r}, to iterate over or to list(): {', '.join(self._first)}>"
+        return f"<rows of table {self._name!r}, to iterate over or to list(): {clean(', '.join(self._first))}>"
 
 
 def rows(

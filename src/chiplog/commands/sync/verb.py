@@ -14,6 +14,7 @@ from chiplog.commands.sync import side_process
 from chiplog.commands.sync.progress import SyncProgress
 from chiplog.core import messages, settings
 from chiplog.core.errors import BadSetting
+from chiplog.core.files.working_directory import outside_runs
 from chiplog.core.operating_system import check_writes
 from chiplog.core.records import Plain
 from chiplog.sinks import registry
@@ -56,16 +57,18 @@ def run(args: Namespace) -> int:
 def _all(args: Namespace) -> int:
     for name in args.to:
         registry.is_service(name)
-    chosen = find.select(args.runs, args.root)
+    chosen = [path.absolute() for path in find.select(args.runs, args.root)]
     if not chosen:
-        chosen = [path for path in layout.find_runs(args.root) if destination_of(path, args.environ)]
+        own = [path for path in layout.find_runs(args.root) if destination_of(path, args.environ)]
+        chosen = [path.absolute() for path in own]
         forget_old(args.environ)
         if not chosen:
             print(f"none of your runs under {args.root} uses a service; name the runs, and a service with --to")
             return 0
     if args.set and len(args.to) != 1:
         raise BadSetting("--set is an option of one sink: name it with --to, such as --to mlflow")
-    return max(_sync(path, args) for path in chosen)
+    with outside_runs():  # where the packages of services look for settings and keys
+        return max(_sync(path, args) for path in chosen)
 
 
 def _sync(path: Path, args: Namespace) -> int:

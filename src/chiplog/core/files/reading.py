@@ -42,13 +42,7 @@ def open_file(run: Path, name: str, *, single: bool = False) -> FileIO:
 def read_bytes(run: Path, name: str, most: int = LARGEST, *, single: bool = False) -> bytes:
     """The contents of a file of a run; raises `OSError` if there are more than `most` bytes."""
     with open_file(run, name, single=single) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > most:
-            raise OSError(errno.EFBIG, f"it has {size:,} bytes, and at most {most:,} are read", str(run / name))
-        data = b""
-        while len(data) < size and (piece := file.read(size - len(data))):
-            data += piece
-    return data
+        return _read_all(file, most, run / name)
 
 
 def native_path(file: FileIO, path: Path) -> str:
@@ -57,10 +51,21 @@ def native_path(file: FileIO, path: Path) -> str:
     return opened if os.path.exists(opened) else str(path)  # noqa: PTH110  not on Windows
 
 
-def open_path(path: Path) -> FileIO:
-    """A file at a path that the user may have chosen; one inside a run is opened like every file of a run."""
+def open_path(path: Path, *, regular: bool = False) -> FileIO:
+    """A file at a path that the user may have chosen; one inside a run is opened like every file of a run.
+
+    With `regular`, it must be a regular file elsewhere too, where links to one are followed.
+    """
     place = folders.run_of(path)
-    return open_file(*place) if place is not None else FileIO(path)
+    if place is not None:
+        return open_file(*place)
+    return FileIO(_open_regular(path)) if regular else FileIO(path)
+
+
+def read_path(path: Path, most: int = LARGEST) -> bytes:
+    """The contents of a regular file at a path of the user's; raises `OSError` if there are more than `most` bytes."""
+    with open_path(path, regular=True) as file:
+        return _read_all(file, most, path)
 
 
 def status(run: Path, name: str) -> os.stat_result:
@@ -197,6 +202,35 @@ def _listed(run: Path, folder: str, most: int) -> Iterator[tuple[str, os.stat_re
     finally:
         if opened is not None:
             os.close(opened)
+
+
+def _read_all(file: FileIO, most: int, path: Path) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    if size > most:
+        raise OSError(errno.EFBIG, f"it has {size:,} bytes, and at most {most:,} are read", str(path))
+    data = b""
+    while len(data) < size and (piece := file.read(size - len(data))):
+        data += piece
+    return data
+
+
+def _open_regular(path: Path) -> int:
+    """A descriptor of a regular file, links followed; a pipe is not waited for."""
+    _check_regular(path.stat(), path)  # before it is opened too, since opening a device may have an effect
+    opened = os.open(path, _FILE & ~folders.NO_LINK)
+    try:
+        _check_regular(os.fstat(opened), path)
+    except OSError:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _check_regular(about: os.stat_result, path: Path) -> None:
+    if stat.S_ISDIR(about.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "a directory, not a file", str(path))
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, _KINDS.get(stat.S_IFMT(about.st_mode), "not a regular file"), str(path))
 
 
 def _open(run: Path, parts: Sequence[str], single: bool) -> int:

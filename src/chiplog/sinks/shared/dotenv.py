@@ -6,6 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from chiplog.core.files import reading
+from chiplog.core.files.working_directory import trusted
+
+LARGEST = 1 << 20  # bytes of such a file
+
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*)", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
@@ -25,7 +30,7 @@ def over(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
     variables: dict[str, str] = {}
     for path in paths:
         try:
-            variables |= parse(path.read_text(encoding="utf-8", errors="replace"))
+            variables |= parse(reading.read_path(path, LARGEST).decode("utf-8", "replace"))
         except OSError:
             continue  # usually there is none
     return {**variables, **environ}
@@ -33,13 +38,14 @@ def over(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
 
 def load(cwd: str, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment, then the project's `.env`, then the user's `~/.amsc.env`."""
-    project = [nearest(Path(cwd))] if cwd else []
-    return over([Path(environ.get("HOME", "/")) / ".amsc.env", *project], environ)
+    project = nearest(Path(cwd)) if cwd else None
+    return over([Path(environ.get("HOME", "/")) / ".amsc.env", *([project] if project else [])], environ)
 
 
-def nearest(folder: Path) -> Path:
-    """The `.env` of a project, in its folder or the nearest one above."""
-    return next((one / ".env" for one in (folder, *folder.parents) if (one / ".env").is_file()), folder / ".env")
+def nearest(folder: Path) -> Path | None:
+    """The `.env` of a project, in its folder or the nearest one above; never one in a run, whose maker may have left
+    it there for the address that credentials are sent to."""
+    return next((one / ".env" for one in trusted(folder) if (one / ".env").is_file()), None)
 
 
 def _value(text: str) -> str:

@@ -79,7 +79,8 @@ class Lease:
         if not self._held or self._holder() != self._me:
             return False
         try:
-            os.utime(self._run / self._name, follow_symlinks=False)
+            with reading.open_file(self._run, self._name) as file:
+                os.utime(file.fileno())
         except OSError:
             return False
         return True

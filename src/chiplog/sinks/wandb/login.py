@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from chiplog.core.errors import Refused
+from chiplog.core.files import reading
 from chiplog.core.records import Plain
 
 HOST = "api.wandb.ai"
@@ -70,7 +71,7 @@ def _is_configured(environ: Mapping[str, str]) -> bool:
     """Whether W&B's own settings name a key, or a server that the variables do not."""
     folder = environ.get("WANDB_CONFIG_DIR") or Path(environ.get("HOME") or "~", ".config", "wandb")
     try:
-        words = Path(folder).expanduser().joinpath("settings").read_text()
-    except (OSError, UnicodeDecodeError):
+        words = reading.read_path(Path(folder).expanduser() / "settings").decode("utf-8", "replace")
+    except OSError:
         return False
     return "api_key" in words or ("base_url" in words and not environ.get("WANDB_BASE_URL"))

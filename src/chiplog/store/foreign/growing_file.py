@@ -32,7 +32,7 @@ class GrowingFile:
 
     def lines(self) -> Iterator[list[bytes]]:
         """The whole lines from the position on, in chunks; raises `Rewritten` if the file is another one."""
-        with reading.open_path(self.path) as file:
+        with reading.open_path(self.path, regular=True) as file:
             start = file.read(HEAD)
             file.seek(0, 2)
             self.size = file.tell()

@@ -29,7 +29,7 @@ class LogReader:
         self.unfinished = 0
 
     def read(self) -> Iterator[bytes]:
-        with reading.open_path(self._path) as file:
+        with reading.open_path(self._path, regular=True) as file:
             base = self.offset // BLOCK * BLOCK
             file.seek(base)
             data, at = file.read(CHUNK), self.offset - base

@@ -6,6 +6,7 @@ never views, and no function is called but `min`.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -21,6 +22,7 @@ ENDINGS = (".db", ".sqlite", ".sqlite3")
 PATIENCE = 2.0  # s for a lock
 LONGEST = 64 << 20  # bytes of one value
 BATCH = 20_000  # rows
+CHUNK = 1 << 20  # bytes
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_TRANSACTION)
 _WAL = 2  # in byte 18 of the header
 
@@ -79,10 +81,13 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None:
             return self._connection
-        with reading.open_path(self.path) as file:
+        with reading.open_path(self.path, regular=True) as file:
             head = file.read(100)
         if not head.startswith(MAGIC) or len(head) < 100:
             raise NotSqlite(f"{self.path.name} is not a SQLite file")
+        for side in ("-journal", "-wal", "-shm"):  # which SQLite opens by itself, and would wait for a pipe
+            if os.path.lexists(beside := self.path.with_name(f"{self.path.name}{side}")):
+                reading.status(beside.parent, beside.name)
         path = self._copied() if head[18] == _WAL or head[19] == _WAL else self.path
         uri = f"{path.absolute().as_uri()}?mode=ro"
         try:
@@ -112,13 +117,19 @@ class Database:
         target = Path(self._copy) / "copy.db"
         for _ in range(3):
             before = _stamps(self.path)
-            shutil.copyfile(self.path, target)
+            _copy(self.path, target)
             wal = self.path.with_name(f"{self.path.name}-wal")
-            if wal.is_file() and not wal.is_symlink():
-                shutil.copyfile(wal, target.with_name("copy.db-wal"))
+            if reading.exists(wal.parent, wal.name):
+                _copy(wal, target.with_name("copy.db-wal"))
             if _stamps(self.path) == before:
                 break
         return target
+
+
+def _copy(path: Path, target: Path) -> None:
+    with reading.open_path(path, regular=True) as file, target.open("wb") as copy:
+        while data := file.read(CHUNK):
+            copy.write(data)
 
 
 def files_of(path: Path) -> tuple[Path, ...]:

@@ -43,7 +43,7 @@ class Reader:
         self.unfinished = 0
 
     def read(self) -> Iterator[Frames]:
-        with reading.open_path(self._path) as file:
+        with reading.open_path(self._path, regular=True) as file:
             file.seek(self._offset)
             rest, size = b"", CHUNK
             while True:

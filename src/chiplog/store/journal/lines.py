@@ -52,7 +52,7 @@ class Damage(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.segment}: bytes {self.start}-{self.end}: {self.reason}"
+        return messages.clean(f"{self.segment}: bytes {self.start}-{self.end}: {self.reason}")
 
 
 def line_of(record: Record) -> bytes:

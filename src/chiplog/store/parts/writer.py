@@ -202,7 +202,7 @@ def _publishing(path: Path, groups: Iterator[pa.Table], about: PartInfo, *, is_l
         aside.unlink(missing_ok=True)
 
 
-def _write(path: Path, groups: Iterator[pa.Table], about: PartInfo) -> None:
+def _write(temporary: Path, groups: Iterator[pa.Table], about: PartInfo) -> None:
     """Write row groups as they come; `about` is complete after the last one."""
     first = next(groups)
     schema = first.schema
@@ -211,7 +211,7 @@ def _write(path: Path, groups: Iterator[pa.Table], about: PartInfo) -> None:
     encodings |= {name: "BYTE_STREAM_SPLIT" for name in schema.names if name in ("value", "min", "max", "total")}
     texts = [name for name in schema.names if name in ("name", "exact", "kind", "thread", "error")]
     with pq.ParquetWriter(
-        str(path),
+        str(temporary),
         schema,
         compression="zstd",
         use_dictionary=texts,
@@ -224,7 +224,7 @@ def _write(path: Path, groups: Iterator[pa.Table], about: PartInfo) -> None:
         for group in chain([first], groups):
             writer.write_table(group, row_group_size=GROUP)
         writer.add_key_value_metadata({"chiplog": msgspec.json.encode(about).decode()})
-    with os.fdopen(writing.open_update(path, 0o600), "r+b") as file:
+    with os.fdopen(writing.open_update(temporary, 0o600), "r+b") as file:
         seal(file)
         file.flush()
         sync(file.fileno())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from chiplog.core.messages import clean
 from chiplog.store import layout
 
 
@@ -17,7 +18,7 @@ class UnreadableRun(NamedTuple):
     reason: str  # in words, to follow "not readable: "
 
     def __str__(self) -> str:
-        return f"{self.path.parent.name}/{self.path.name}: not readable: {self.reason}"
+        return clean(f"{self.path.parent.name}/{self.path.name}: not readable: {self.reason}")
 
 
 def unreadable(root: Path) -> Iterator[UnreadableRun]:

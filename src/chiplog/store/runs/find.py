@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 
 from chiplog.core.errors import RunNotFound
+from chiplog.core.files.folders import run_of
 from chiplog.core.suggestions import did_you_mean, some
 from chiplog.store import layout, manifest
 from chiplog.store.manifest import Manifest
@@ -114,11 +115,22 @@ def _not_readable(path: Path) -> RunNotFound:
     )
 
 
+def _check_way(path: Path) -> None:
+    """Raise `RunNotFound` if a run is behind a link inside another one: that run's maker chose it, not the user."""
+    through = run_of(path / layout.JOURNAL)
+    if through is not None and through[0] != Path(os.path.abspath(path)):  # noqa: PTH100  follows no link
+        raise RunNotFound(
+            f"{path} is reached through a link inside run {through[0]}, whose maker chose where it leads; "
+            f"if you mean that run, name it by its own path: {path.resolve()}"
+        )
+
+
 def _matching(text: str | Path, root: Path) -> list[_Candidate]:
     """The runs that a text means, never none; several if a name, a prefix or a pattern is shared."""
     path = Path(text)
     try:
         if (path / layout.JOURNAL).is_dir() or (path / layout.IDENTITY).is_file():
+            _check_way(path)
             return [_Candidate(path)]
     except PermissionError:  # which Python 3.14 hides
         pass

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from chiplog.core import records
+from chiplog.core.messages import clean
 from chiplog.core.records import AnyRecord, Number
 from chiplog.core.values.flatten import flatten
 from chiplog.store import layout, manifest
@@ -228,11 +229,11 @@ def describe(run: Path) -> str:
     """A run in a few words: `tiny-lm/261116-101500-ab12cd 'baseline': finished, step 999`."""
     which = f"{run.parent.name}/{run.name}"
     name = manifest.load(run).name
-    which += f" {name!r}" if name not in ("", run.name) else ""
+    which = clean(which + (f" {name!r}" if name not in ("", run.name) else ""))
     try:
         segments = layout.segments(run)
         step = highest_step(run, segments[0].rank) if segments else None
-        return f"{which}: {state_of(run)}" + ("" if step is None else f", step {step:,}")
+        return clean(f"{which}: {state_of(run)}") + ("" if step is None else f", step {step:,}")
     except (OSError, ImportError):  # gone meanwhile, or compressed and pyarrow is not installed
         return which
 

@@ -90,11 +90,11 @@ def to_json(stored: Stored, out: BinaryIO, progress: Progress = ignore) -> None:
     out.write(b"\n]\n" if written else b"[]\n")
 
 
-def to_parquet(stored: Stored, path: Path) -> None:
+def to_parquet(stored: Stored, temporary: Path) -> None:
     """Write all points as one long table: name, step, time, value, exact, rank, attempt."""
     tables = stored.tables()
     first = next(tables)
-    with pq.ParquetWriter(str(path), first.schema, compression="zstd") as writer:
+    with pq.ParquetWriter(str(temporary), first.schema, compression="zstd") as writer:
         for table in chain([first], tables):
             writer.write_table(table)
 

@@ -10,7 +10,10 @@ from urllib.parse import quote
 from chiplog.core.messages import clean
 from chiplog.views.report.document import Block, Document, Grid, Pairs, Picture, Quote
 
-_SIGNS = re.compile(r"([\\`*_{}\[\]|#!~])")
+_SIGNS = re.compile(r"([\\`*_{}\[\]|#!~]|(?<=[^\W\d_])\.(?=[^\W\d_]))")
+# What renderers make links of by themselves, some of them in the text that they have rendered: `://`, `www.`, `a@b`,
+# `@name` and `owner/name#1`. A space without width ends each, because a backslash is gone by then.
+_LINKS = re.compile(r"(?<=:)(?=/)|(?<=/)(?=/)|(?<=www)(?=\\?\.)|(?<=@)(?=\S)|(?<=#)(?=\d)", re.IGNORECASE)
 
 
 def to_markdown(document: Document) -> str:
@@ -23,8 +26,9 @@ def to_markdown(document: Document) -> str:
 
 
 def escape(text: str) -> str:
-    """A text on one line, escaped for Markdown and HTML."""
-    return html.escape(_SIGNS.sub(r"\\\1", clean(" ".join(text.splitlines()))), quote=False)
+    """A text on one line, escaped for Markdown and HTML; no address in it becomes a link."""
+    escaped = html.escape(_SIGNS.sub(r"\\\1", clean(" ".join(text.splitlines()))), quote=False)
+    return _LINKS.sub("&ZeroWidthSpace;", escaped)
 
 
 def _block(block: Block) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting
+from chiplog.core.files.working_directory import outside_runs
 from chiplog.core.files.writing import make_place, match_run, write_text
 from chiplog.core.paths import in_run
 from chiplog.core.values.text import words
@@ -146,7 +147,8 @@ def _plots(
     warmup: int | float,
     formats: Sequence[str],
 ) -> None:
-    from chiplog.views.charts import plot_files as plots
+    with outside_runs():  # where matplotlib looks for settings
+        from chiplog.views.charts import plot_files as plots
 
     failed = []
     for made in plots.write(stored, folder, formats, chains=chains, warmup=warmup, contents=contents):

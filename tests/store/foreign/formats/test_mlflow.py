@@ -50,7 +50,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Ml
     database, files = folder / "mlflow.db", folder / "mlruns"
     return {
         "database": (database, *write(f"sqlite:///{database}", folder / "a")),
-        "files": (files, *write(files.as_uri(), folder / "b")),
+        "files": (files, *write(files.as_uri(), files / "artifacts")),
     }
 
 

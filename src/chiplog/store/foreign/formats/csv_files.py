@@ -38,7 +38,7 @@ def find(folder: Folder) -> list[ForeignRun]:
 def _header(path: Path) -> tuple[list[str], dict[str, Plain] | None]:
     """The columns of a file, and what stands before them in a `monitor.csv`."""
     try:
-        with reading.open_path(path) as file:
+        with reading.open_path(path, regular=True) as file:
             first = file.read(FIRST)
     except OSError:
         return [], None
@@ -85,7 +85,7 @@ def _about(path: Path, _: Plain) -> About:
 def _read(path: Path, position: Plain, losses: Losses) -> Iterator[Item]:
     file = GrowingFile(path, position)
     columns, monitor = _header(path)
-    with reading.open_path(path) as opened:
+    with reading.open_path(path, regular=True) as opened:
         delimiter = _delimiter(path, opened.read(FIRST).partition(b"\n")[0].decode("utf-8-sig", "backslashreplace"))
     start = nanoseconds(monitor.get("t_start")) if monitor else 0
     written = int(path.stat().st_mtime * 1e9)

@@ -42,7 +42,7 @@ def find(folder: Folder) -> list[ForeignRun]:
 def _kind(path: Path) -> str | None:
     """Whether a file is rows with a step, one per line or in an array."""
     try:
-        with reading.open_path(path) as file:
+        with reading.open_path(path, regular=True) as file:
             first = file.read(FIRST)
     except OSError:
         return None

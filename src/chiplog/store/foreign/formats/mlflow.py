@@ -11,8 +11,10 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 
 from chiplog.core import records
+from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.store.foreign import sqlite_file
+from chiplog.store.foreign.growing_file import GrowingFile
 from chiplog.store.foreign.plain_files import from_text, load_yaml, read_text
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Points, Position
 from chiplog.store.foreign.sqlite_file import Database
@@ -82,7 +84,7 @@ def _about_row(database: Database, run: str, _: Plain) -> About:
 def _read_rows(database: Database, run: str, position: Plain, losses: Losses) -> Iterator[Item]:
     start = position if isinstance(position, int) else None
     if start is None:
-        yield from _artifacts(_about_row(database, run, None))
+        yield from _artifacts(_about_row(database, run, None), database.path.parent)
     names: dict[str, int] = {}
     last = start or 0
     query = (
@@ -140,12 +142,9 @@ def _folder(folder: Folder) -> Iterator[ForeignRun]:
 
 def _below(folder: Path) -> Iterator[tuple[str, Path]]:
     """The files in a folder and those below, by their relative path, which is a key; links are left out."""
-    for place, folders, files in os.walk(folder):
-        folders.sort()
-        for name in sorted(files):
-            path = Path(place) / name
-            if not path.is_symlink():
-                yield path.relative_to(folder).as_posix(), path
+    for name, _ in reading.walk(folder.parent, folder.name):
+        path = folder.parent / name
+        yield path.relative_to(folder).as_posix(), path
 
 
 def _about_folder(path: Path, run: str, _: Plain) -> About:
@@ -167,32 +166,30 @@ def _about_folder(path: Path, run: str, _: Plain) -> About:
 
 def _read_files(path: Path, run: str, metrics: Mapping[str, Path], position: Plain, losses: Losses) -> Iterator[Item]:
     """Metrics, a line per point: the time in milliseconds, the value and the step."""
-    offsets: dict[str, int] = dict(position) if isinstance(position, dict) else {}
+    positions: dict[str, Plain] = dict(position) if isinstance(position, dict) else {}
     if position is None:
-        yield from _artifacts(_about_folder(path, run, None))
+        yield from _artifacts(_about_folder(path, run, None), path.parents[1])
     unfinished = 0
     for number, (key, file) in enumerate(metrics.items()):
-        with file.open("rb") as lines:
-            lines.seek(offsets.get(key, 0))
-            while chunk := lines.readlines(1 << 20):
-                if not chunk[-1].endswith(b"\n"):
-                    unfinished += len(chunk.pop())
-                rows = [row for line in chunk if (row := _row(line, losses)) is not None]
-                offsets[key] = offsets.get(key, 0) + sum(map(len, chunk))
-                if rows:
-                    times, values, steps = zip(*rows, strict=True)
-                    yield Points(
-                        [key],
-                        np.zeros(len(rows), np.int64),
-                        _integers(steps),
-                        _milliseconds(times),
-                        np.array(values, np.float64),
-                    )
-                if not chunk:
-                    break
-        yield Position(dict(offsets), (number + 1) / len(metrics))
+        growing = GrowingFile(file, positions.get(key))
+        for lines in growing.lines():
+            rows = [row for line in lines if (row := _row(line, losses)) is not None]
+            if rows:
+                times, values, steps = zip(*rows, strict=True)
+                yield Points(
+                    [key],
+                    np.zeros(len(rows), np.int64),
+                    _integers(steps),
+                    _milliseconds(times),
+                    np.array(values, np.float64),
+                )
+        positions[key] = growing.position()
+        unfinished += len(growing.rest)
+        if growing.too_long:
+            losses.add("lines that are too long", growing.too_long)
+        yield Position(dict(positions), (number + 1) / len(metrics))
     losses.set("bytes of an unfinished line at the end of a file", unfinished)
-    yield Position(dict(offsets), 1.0)
+    yield Position(dict(positions), 1.0)
 
 
 def _row(line: bytes, losses: Losses) -> tuple[int, float, int] | None:
@@ -233,15 +230,17 @@ def _describe(
     )
 
 
-def _artifacts(about: About) -> Iterator[records.Table]:
-    """The artifacts of a run by reference, if they are on this machine."""
+def _artifacts(about: About, store: Path) -> Iterator[records.Table]:
+    """The artifacts of a run by reference, if they are in the folder of the store; other places are not looked into."""
     uri = str(about.source.get("artifacts") or "")
-    place = Path(unquote(urlparse(uri).path) if uri.startswith("file:") else uri)
-    if not uri or "://" in str(place) or not place.is_dir():
+    place = Path(os.path.abspath(unquote(urlparse(uri).path) if uri.startswith("file:") else uri))  # noqa: PTH100
+    above = Path(os.path.abspath(store))  # noqa: PTH100
+    if not uri or "://" in uri.removeprefix("file://") or above not in place.parents:
         return
     rows: list[dict[str, Plain]] = []
-    for key, path in _below(place):
-        rows.append({"name": key, "path": str(path), "size": path.stat().st_size})
+    for name, about_file in reading.walk(above, place.relative_to(above).as_posix()):
+        path = above / name
+        rows.append({"name": path.relative_to(place).as_posix(), "path": str(path), "size": about_file.st_size})
         if len(rows) >= LISTED:
             break
     if rows:

@@ -13,12 +13,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from chiplog.core import records
 from chiplog.core.records import Number, Plain
 from chiplog.core.values.text import cut
 from chiplog.store.foreign.folder_names import identity
+from chiplog.store.foreign.parquet_file import open_parquet
 from chiplog.store.foreign.protocol import (
     LATEST,
     About,
@@ -67,7 +67,7 @@ def find(folder: Folder) -> list[ForeignRun]:
 
 def _columns(path: Path) -> set[str]:
     try:
-        return set(pq.read_schema(path).names)
+        return set(open_parquet(path).schema_arrow.names)
     except (pa.ArrowException, OSError, ValueError):
         return set()
 
@@ -83,7 +83,7 @@ def _read(path: Path, position: Plain, losses: Losses) -> Iterator[Item]:
     done = position if isinstance(position, int) else 0
     written = int(path.stat().st_mtime * 1e9)
     try:
-        file = pq.ParquetFile(path)
+        file = open_parquet(path)
         total = file.metadata.num_rows
         if done > total:
             raise Rewritten
@@ -114,7 +114,7 @@ def _neptune_runs(path: Path) -> list[tuple[str, str]]:
     """The runs in a file; usually one."""
     pairs: dict[tuple[str, str], None] = {}
     try:
-        for batch in pq.ParquetFile(path).iter_batches(1 << 20, columns=["project_id", "run_id"]):
+        for batch in open_parquet(path).iter_batches(1 << 20, columns=["project_id", "run_id"]):
             table = pa.Table.from_batches([batch]).group_by(["project_id", "run_id"]).aggregate([])
             pairs.update(dict.fromkeys((str(row["project_id"]), str(row["run_id"])) for row in table.to_pylist()))
     except (pa.ArrowException, OSError, ValueError):
@@ -160,7 +160,7 @@ def _read_neptune(
 
 
 def _rows(path: Path, project: str, run: str, folder: Path, state: _NeptuneState, losses: Losses) -> Iterator[Item]:
-    file = pq.ParquetFile(path)
+    file = open_parquet(path)
     at, done = 0, state.rows.get(path.name, 0)
     if done > file.metadata.num_rows:
         raise Rewritten

@@ -53,7 +53,7 @@ def find(folder: Folder) -> list[ForeignRun]:
 def _is_events(folder: Path, name: str) -> bool:
     """Whether a file starts with a frame."""
     try:
-        with reading.open_path(folder / name) as file:
+        with reading.open_path(folder / name, regular=True) as file:
             head = file.read(HEAD)
     except OSError:
         return False

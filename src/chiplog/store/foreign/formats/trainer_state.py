@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chiplog.core import records
+from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.store.foreign.folder_names import identity
+from chiplog.store.foreign.parquet_file import open_parquet
 from chiplog.store.foreign.plain_files import load_json
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position, Rewritten, digest
 from chiplog.store.foreign.row_columns import items
@@ -44,7 +45,7 @@ def find(folder: Folder) -> list[ForeignRun]:
     place = folder.path.resolve()
     output = place.parent if _CHECKPOINT.fullmatch(place.name) else place
     key = f"{NAME}:{output}"
-    tables = sorted((output / "completions").glob("*.parquet"))
+    tables = [output / name for name in reading.matching(output, "completions", ".parquet")]
     return [
         ForeignRun(
             NAME, key, output, (newest, *tables), partial(_about, output, newest), partial(_read, newest, tables)
@@ -111,7 +112,7 @@ def _completions(path: Path, losses: Losses) -> Iterator[Item]:
     """What the model wrote, as TRL keeps it: a Parquet file per step."""
     time = int(path.stat().st_mtime * 1e9)
     try:
-        for batch in pq.ParquetFile(path).iter_batches(ROWS):
+        for batch in open_parquet(path).iter_batches(ROWS):
             rows = [{str(key): _cell(value) for key, value in row.items()} for row in batch.to_pylist()]
             step = next((row["step"] for row in rows if isinstance(row.get("step"), (int, float))), None)
             yield records.Table(0, time, "completions", rows, step)

@@ -68,7 +68,7 @@ def find(folder: Folder) -> list[ForeignRun]:
 
 def _is_log(path: Path) -> bool:
     try:
-        with reading.open_path(path) as file:
+        with reading.open_path(path, regular=True) as file:
             return file.read(4) == b":W&B"
     except OSError:
         return False
