@@ -137,7 +137,7 @@ class Session:
         if self._options.settings.get("api_key"):
             return
         try:
-            has_key = wandb.login(prompt=False, verify=False)
+            has_key = client.has_key()
         except wandb.errors.AuthenticationError as error:
             raise Refused(f"W&B cannot log in: {error}") from error
         if not has_key:
