@@ -18,7 +18,7 @@ from chiplog.sinks.delivery.retries import BACK_OFF
 from tests.faults.harness import FULL
 from tests.sinks.wandb.server import Remote, Server
 from tests.support.waiting import wait_for
-from tests.support.wandb_runs import PRELUDE, QUICK, environ, kill_relay, offline_rows, relay_pids, server
+from tests.support.wandb_runs import PRELUDE, QUICK, environ, kill_relay, offline_rows, relay_pids, server, train
 
 pytestmark = pytest.mark.timeout(900)
 __all__ = ["server"]
@@ -91,6 +91,62 @@ def test_a_beginning_that_fails_is_tried_with_a_new_client(server: Server) -> No
         _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert "in use" not in said + STATUS.with_suffix(".log").read_text()
+
+
+class Shared(Server):
+    """Gets a row of another process at the moment when a run starts."""
+
+    def _UpsertBucket(self, given: dict[str, object]) -> dict[str, object]:
+        answer = super()._UpsertBucket(given)
+        if self.asked["UpsertBucket"] == 2:  # the first asks whether the run was deleted
+            self.runs["run"].lines.append('{"_step": 0, "theirs": 1}')
+        return answer
+
+
+def test_a_run_that_cannot_be_used_yet_is_given_up_with_its_client() -> None:
+    """It has started, but rows of another process came in between: the next try may use its id again."""
+    server = Shared()
+    server.runs["run"] = Remote("run")
+    try:
+        with training(TRAINING, environ(server, WANDB_RUN_ID="run"), QUICK) as process:
+            wait_for(lambda: arrived(server) == ROWS, 60)
+            Path("go").touch()
+            _, said = process.communicate(timeout=60)
+    finally:
+        server.stop()
+    assert process.returncode == 0, said
+    log = STATUS.with_suffix(".log").read_text()
+    assert "rows of run run from another process" in log and "in use" not in log
+
+
+GIVEN_UP = """
+import threading
+import wandb
+from wandb.sdk import wandb_run
+from chiplog.sinks.wandb import client
+
+class Event(threading.Event):
+    def wait(self, timeout=None):
+        between.set()
+        return super().wait(timeout)
+
+class Checker(wandb_run.RunStatusChecker):
+    def __init__(self, *words, **more):
+        super().__init__(*words, **more)
+        self._join_event = Event()
+
+between, wandb_run.RunStatusChecker = threading.Event(), Checker
+client.start()
+run = wandb.init(project="tiny-lm", settings=wandb.Settings(console="off", silent=True))
+assert between.wait(30) and client.discard(run) and wandb.run is None
+run._run_status_checker._network_status_thread.join(10)
+"""
+
+
+def test_a_client_that_is_given_up_does_not_complain(server: Server) -> None:
+    """Its thread, which asks for the state of the network now and then, ends without a traceback on stderr."""
+    done = train(GIVEN_UP, environ(server, WANDB_ERROR_REPORTING="false"))
+    assert "Traceback" not in done.stderr, done.stderr
 
 
 def test_a_client_that_dies_is_replaced(server: Server) -> None:

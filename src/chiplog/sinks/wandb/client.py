@@ -59,6 +59,8 @@ def discard(run: Any = None) -> bool:
         connection._proc._process.kill()
         connection._proc.join()
     if run is not None:
+        if run._run_status_checker is not None:
+            run._run_status_checker.stop()  # otherwise its thread does
         setup.remove_active_run(run)
         if wandb.run is run:
             module.unset_globals()
