@@ -200,14 +200,17 @@ def start_relay(
 ) -> None:
     """Start the process that delivers the journal to services, as part of the run's delivery.
 
-    If the services run on threads `here`, the process delivers only what those leave behind.
+    If the services run on threads `here`, the process delivers only what those cannot.
     """
-    from chiplog.sinks.delivery.relay import Relay, followed
+    from chiplog.sinks.delivery.relay import Relay
+    from chiplog.sinks.delivery.standby import Standby
 
     identity = made.identity
     segment = layout.Segment(identity.rank, identity.attempt, 0)
     if here and made.post is not None:
-        made.post = followed(made.post, identity.dir, segment, services, environ, identity.cwd)
+        standby = Standby(made.post, identity.dir, segment, services, environ, identity.cwd)
+        made.keep(standby.check)
+        made.post = standby.delivery
         return
     relay = Relay(identity.dir, segment, services, environ, identity.cwd)
     made.keep(relay.check)

@@ -25,7 +25,7 @@ from chiplog.core.engine.shutdown import SinkDelivery
 from chiplog.core.files import reading, writing
 from chiplog.core.records import Plain
 from chiplog.sinks import registry
-from chiplog.sinks.delivery.courier import say_failing
+from chiplog.sinks.delivery.courier import failure_key, say_failing
 from chiplog.sinks.delivery.destinations import enrol
 from chiplog.sinks.delivery.run_address import announce
 from chiplog.sinks.delivery.sync import Health, Sync
@@ -40,7 +40,7 @@ RESTART = 60.0  # s between two starts of a relay that dies
 STATUS = 0.5  # s between writes of its status
 LOOK, SOON, HOPELESS = 0.25, 1.0, 5.0  # s at the end: between looks at its status; until a failure is reported; and
 # the longest wait for services that fail
-DONE = b"done"
+DONE, START = b"done", b"start"  # to a relay on standby: everything is delivered; deliver
 PIPE = 60_000  # bytes that a pipe holds before whoever writes has to wait
 
 
@@ -53,7 +53,7 @@ class Orders(msgspec.Struct):
     born: int
     services: dict[str, dict[str, Plain]]
     cwd: str
-    standby: bool = False  # deliver only if the training process is killed
+    standby: bool = False  # deliver only when told to, or if the training process is killed
 
 
 class Status(msgspec.Struct):
@@ -127,18 +127,25 @@ class Relay:
         services = self._status().services
         return {name: services.get(name, {"state": "starting"}) for name in self.services}
 
-    def end(self, word: bytes = b"end") -> None:
+    def end(self) -> None:
         """Tell the relay that the run has ended."""
-        if self._process is not None and self._process.stdin is not None:
-            with self._process.stdin as pipe:
-                try:
-                    pipe.write(word + b"\n")
-                except OSError:
-                    pass  # it is gone
+        self._tell(b"end")
+        self._hang_up()
+
+    def start(self) -> None:
+        """Tell a relay on standby to deliver; what fails has been reported."""
+        self._orders.standby = False  # for one that is started again
+        for name in self.services:
+            messages.first(failure_key(name, str(self._base)))
+        if self._process is None or self._process.returncode is not None:
+            self._start()
+        else:
+            self._tell(START)
 
     def dismiss(self) -> None:
         """Tell a relay on standby that it is not needed."""
-        self.end(DONE)
+        self._tell(DONE)
+        self._hang_up()
 
     def close(self, timeout: float) -> dict[str, str]:
         """Wait for the delivery, and return what is undelivered."""
@@ -191,6 +198,17 @@ class Relay:
         for name, health in status.services.items():
             announce(self._run, name, health)
 
+    def _tell(self, word: bytes) -> None:
+        try:
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.write(word + b"\n")
+        except (OSError, ValueError):
+            pass  # it is gone, or knows that the run has ended
+
+    def _hang_up(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
     def _start(self) -> None:
         self._started = time.monotonic()
         try:
@@ -225,33 +243,6 @@ class Relay:
             return Status()
 
 
-def followed(
-    post: SinkDelivery,
-    run: Path,
-    segment: Segment,
-    services: Mapping[str, Mapping[str, Plain]],
-    environ: Mapping[str, str],
-    cwd: str,
-) -> SinkDelivery:
-    """A delivery whose services run on threads of this process; a relay delivers what they lack at its end, and if the
-    process is killed."""
-    standby = Relay(run, segment, services, environ, cwd, standby=True)
-
-    def close(timeout: float) -> dict[str, str]:
-        left = post.close(timeout)
-        standby.dismiss()
-        health = post.health()
-        behind = [name for name in left if name in services]
-        promises = dict.fromkeys(behind, f"`chiplog sync {run}` completes it")
-        if late := {name: services[name] for name in behind if not health[name].get("refused")}:
-            relay = Relay(run, segment, late, environ, cwd)
-            relay.end()
-            promises |= dict.fromkeys(late, relay.promise)
-        return left | {name: f"{left[name]}; {promise}" for name, promise in promises.items()}
-
-    return msgspec.structs.replace(post, close=close)
-
-
 def _failing(status: Status) -> set[str]:
     return {name for name, health in status.services.items() if health["state"] == "failing"}
 
@@ -283,13 +274,10 @@ class _Trainer:
             except OSError:
                 pass  # gone already, or an old kernel
 
-    def was_killed(self) -> bool:
-        """Wait until the run has ended; false if its process said that it has delivered everything, or will."""
+    def word(self) -> bytes:
+        """Wait for its next word; empty if it has gone."""
         select.select(self._watched, [], [])
-        if select.select([0], [], [], 0)[0] and os.read(0, len(DONE)) == DONE:
-            return False
-        self._ended = True
-        return True
+        return _read_line().strip() if select.select([0], [], [], 0)[0] else b""
 
     def ended(self) -> bool:
         if not self._ended:
@@ -299,21 +287,26 @@ class _Trainer:
 
 
 def read_orders() -> Orders:
-    """The orders of this relay process: the first line of its input. The next one means that the run has ended."""
-    data = b""
-    while not data.endswith(b"\n"):
-        byte = os.read(0, 1)  # one at a time: what follows is for `select`
-        if not byte:
-            raise EOFError("the training process ended before sending its configuration")
-        data += byte
+    """The orders of this relay process: the first line of its input. The last one means that the run has ended."""
+    data = _read_line()
+    if not data.endswith(b"\n"):
+        raise EOFError("the training process ended before sending its configuration")
     return msgspec.json.decode(data, type=Orders)
+
+
+def _read_line() -> bytes:
+    """The next line of the input, or what there is of it; one byte at a time, since what follows is for `select`."""
+    data = b""
+    while not data.endswith(b"\n") and (byte := os.read(0, 1)):
+        data += byte
+    return data
 
 
 def serve(orders: Orders, environ: Mapping[str, str]) -> None:
     """The work of the relay process."""
     os.nice(5)  # training has priority
     trainer = _Trainer(orders.pid, orders.born)
-    if orders.standby and not trainer.was_killed():
+    if orders.standby and trainer.word() == DONE:
         return
     run = Path(orders.run)
     status = Status(os.getpid())

@@ -9,10 +9,11 @@ from typing import Any
 import wandb
 
 from chiplog.core import messages
-from chiplog.core.errors import Refused, Unmet
+from chiplog.core.errors import NeedsRelay, Refused, Unmet
 from chiplog.core.identity import Identity
 from chiplog.core.paths import access_of, make_dir
 from chiplog.core.records import Plain
+from chiplog.core.values.text import reason
 from chiplog.sinks.shared import clean_values, project_name
 from chiplog.sinks.wandb import client
 from chiplog.sinks.wandb.confirmation import DELETED, Confirmation, RunQueries, next_id
@@ -185,10 +186,15 @@ class Session:
                 )
             except wandb.errors.UsageError as error:  # a name or an id that W&B will never accept
                 raise Refused(f"W&B does not start the run: {error}") from error
-            except wandb.Error as error:
-                if DELETED not in str(error):
+            except Exception as error:
+                if DELETED in str(error):
+                    self._change_id()
+                elif client.discard():
                     raise
-                self._change_id()
+                else:  # the client refuses this id from now on
+                    raise NeedsRelay(
+                        f"{reason(error)}; W&B's client here also serves another run, so the relay process takes over"
+                    ) from error
             else:
                 return run, before
 
