@@ -60,6 +60,7 @@ class Courier:
         self.errors = 0
         self.last_error = ""
         self.refused = False  # by its service, until a person acts
+        self.lost = False  # it can never accept anything again
         self.relayed = False  # given up here, for the relay process to deliver
         self.moves = 0  # how often another process has saved the cursor
         self.announces = False  # print the address of the run; not in the relay, where the training process does
@@ -125,6 +126,11 @@ class Courier:
     def over(self) -> bool:
         """Whether it has ended, with everything delivered or not."""
         return self._over or self.state == "closed"
+
+    @property
+    def failing(self) -> bool:
+        """Whether the sink lacks something that it may accept later."""
+        return self.state not in ("closed", OTHERS) and not self.lost and not self.refused
 
     def caught_up(self) -> bool:
         """Whether the sink has everything in the journal; if not, it is woken."""
@@ -277,11 +283,11 @@ class Courier:
             self._made, retries.failures = self._calls.made, 0
         self.errors += 1
         retries.failures += 1
-        lost, self.refused = isinstance(error, SinkLost), isinstance(error, Refused)
+        self.lost, self.refused = isinstance(error, SinkLost), isinstance(error, Refused)
         self.relayed = isinstance(error, NeedsRelay)
         refused_at_end = self.refused and retries.closing and retries.commits
-        self._over = self._over or lost or self.relayed or refused_at_end or retries.exhausted()
-        plain = lost or self.refused or self.relayed
+        self._over = self._over or self.lost or self.relayed or refused_at_end or retries.exhausted()
+        plain = self.lost or self.refused or self.relayed
         self.last_error = redact_values(reason(error) if plain else words(error), self._secrets)
         again = self.relayed or not self._over
         say_failing(self._run, self.name, f"{os.getpid()} {id(self)}", self.last_error, again=again)

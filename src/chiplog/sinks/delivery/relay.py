@@ -9,7 +9,6 @@ beside that, which `run.health()` reads.
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import threading
 import time
@@ -28,24 +27,37 @@ from chiplog.sinks import registry
 from chiplog.sinks.delivery.courier import failure_key, say_failing
 from chiplog.sinks.delivery.destinations import enrol
 from chiplog.sinks.delivery.run_address import announce
-from chiplog.sinks.delivery.sync import Health, Sync
 from chiplog.store import layout
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
 from chiplog.store.runs import liveness
 
-PATIENCE = 600.0  # s of failures after the run has ended
+HOUR = 3600.0  # s
 CHECK = 2.0  # s between the training's checks of its relay
 RESTART = 60.0  # s between two starts of a relay that dies
-STATUS = 0.5  # s between writes of its status
 LOOK, SOON, HOPELESS = 0.25, 1.0, 5.0  # s at the end: between looks at its status; until a failure is reported; and
 # the longest wait for services that fail
 DONE, START = b"done", b"start"  # to a relay on standby: everything is delivered; deliver
 PIPE = 60_000  # bytes that a pipe holds before whoever writes has to wait
 
 
+class Patience(msgspec.Struct, frozen=True):
+    """How long a relay tries services that fail after the end of the run, in seconds.
+
+    After `busy` seconds of failures it leaves, and another process tries again after pauses that grow.
+    """
+
+    busy: float = 600.0
+    pauses: tuple[float, float] = (60.0, 600.0)
+    retry: float = 30.0  # of failures after a pause
+    total: float = 24 * HOUR
+
+
+PATIENCE = Patience()
+
+
 class Orders(msgspec.Struct):
-    """What a relay has to do; in a private file, deleted once it is read, since options may contain secrets."""
+    """What a relay has to do; through a pipe, since options may contain secrets."""
 
     run: str
     stream: str
@@ -54,6 +66,16 @@ class Orders(msgspec.Struct):
     services: dict[str, dict[str, Plain]]
     cwd: str
     standby: bool = False  # deliver only when told to, or if the training process is killed
+    patience: Patience = PATIENCE
+    pause: float = 0.0  # s since the last try of services that fail; 0 for the first relay
+    ends: float = 0.0  # when they are given up; 0 for the first relay
+    place: int = -1  # the descriptor of its place among the waiting relays; -1 for the first relay
+
+
+def open_log(orders: Orders) -> IO[bytes]:
+    """The log of a relay, in the folder of relays of its run, which exists."""
+    path = Path(orders.run, layout.RELAY, f"{orders.stream}.log")
+    return os.fdopen(writing.open_update(path, 0o600, os.O_APPEND), "ab")
 
 
 class Status(msgspec.Struct):
@@ -81,7 +103,7 @@ class Relay:
         self.services = list(services)
         self._run, self._environ = run, _with_absolute_paths(environ)
         stream, pid, options = stream_key(segment), os.getpid(), {name: dict(each) for name, each in services.items()}
-        self._orders = Orders(str(run), stream, pid, liveness.born(pid), options, cwd, standby)
+        self._orders = Orders(str(run), stream, pid, liveness.born(pid), options, cwd, standby, PATIENCE)
         self._name = f"{layout.RELAY}/{stream}"
         self._base = run / self._name
         self._process: subprocess.Popen[bytes] | None = None
@@ -178,8 +200,8 @@ class Relay:
         running = self._process
         if running is not None and running.returncode is None:
             return (
-                f"the relay process {running.pid} is still delivering; it gives up after {PATIENCE / 60:.0f} minutes "
-                f"without progress, and `chiplog sync {self._run}` completes it later"
+                f"the relay process {running.pid} continues for up to {PATIENCE.total / HOUR:.0f} hours; later, "
+                f"`chiplog sync {self._run}` completes it"
             )
         return f"the relay process has gone, see {self._base}.log; `chiplog sync {self._run}` completes it"
 
@@ -215,7 +237,7 @@ class Relay:
             for name, options in self._orders.services.items():
                 enrol(self._run, name, options, self._orders.cwd, self._environ)
             writing.make_folder(self._run, layout.RELAY)
-            with os.fdopen(writing.open_update(Path(f"{self._base}.log"), 0o600, os.O_APPEND), "ab") as log:
+            with open_log(self._orders) as log:
                 self._process = subprocesses.start(
                     "chiplog.commands.sync.relay", str(self._run), environ=self._environ, stdin=subprocess.PIPE, log=log
                 )
@@ -259,75 +281,3 @@ def _write_all(pipe: IO[bytes], data: bytes) -> None:
             data = data[pipe.write(data) :]
     except (OSError, ValueError):
         pass  # it is gone, or the run has ended
-
-
-class _Trainer:
-    """The training process, as seen by its relay."""
-
-    def __init__(self, pid: int, born: int) -> None:
-        self._pid, self._born = pid, born
-        self._ended = False
-        self._watched: list[int] = [0]  # our stdin: a line or its end means that the run has ended
-        if hasattr(os, "pidfd_open"):
-            try:
-                self._watched.append(os.pidfd_open(pid))
-            except OSError:
-                pass  # gone already, or an old kernel
-
-    def word(self) -> bytes:
-        """Wait for its next word; empty if it has gone."""
-        select.select(self._watched, [], [])
-        return _read_line().strip() if select.select([0], [], [], 0)[0] else b""
-
-    def ended(self) -> bool:
-        if not self._ended:
-            readable, _, _ = select.select(self._watched, [], [], 0)
-            self._ended = bool(readable) or not liveness.alive(self._pid, self._born)
-        return self._ended
-
-
-def read_orders() -> Orders:
-    """The orders of this relay process: the first line of its input. The last one means that the run has ended."""
-    data = _read_line()
-    if not data.endswith(b"\n"):
-        raise EOFError("the training process ended before sending its configuration")
-    return msgspec.json.decode(data, type=Orders)
-
-
-def _read_line() -> bytes:
-    """The next line of the input, or what there is of it; one byte at a time, since what follows is for `select`."""
-    data = b""
-    while not data.endswith(b"\n") and (byte := os.read(0, 1)):
-        data += byte
-    return data
-
-
-def serve(orders: Orders, environ: Mapping[str, str]) -> None:
-    """The work of the relay process."""
-    os.nice(5)  # training has priority
-    trainer = _Trainer(orders.pid, orders.born)
-    if orders.standby and trainer.word() == DONE:
-        return
-    run = Path(orders.run)
-    status = Status(os.getpid())
-    written = 0.0
-
-    def report(health: Health) -> None:
-        nonlocal written
-        now = {name: dict(one) for name, one in health.items()}
-        if now != status.services and time.monotonic() - written > STATUS:
-            status.services, written = now, time.monotonic()
-            _write(run, orders.stream, status)
-
-    sync = Sync(run, orders.services, environ, orders.cwd)
-    status.missing = sync.run(trainer.ended, PATIENCE, report)
-    status.services = {name: dict(one) for name, one in sync.health().items()}
-    status.over = True
-    _write(run, orders.stream, status)
-
-
-def _write(run: Path, stream: str, status: Status) -> None:
-    try:
-        writing.replace(run, f"{layout.RELAY}/{stream}.json", msgspec.json.encode(status))
-    except OSError as error:
-        messages.once("status", f"cannot write the status of the relay: {error}")
