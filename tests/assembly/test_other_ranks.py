@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import chiplog
 from tests.core.run.begun import begin
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +37,36 @@ def test_a_rank_that_logs_nothing_leaves_nothing(
     with begin(tmp_path / "runs") as run, run.span("work"):
         run.event("seen")
     assert run.finish() and not (tmp_path / "runs").exists() and capsys.readouterr().err == ""
+
+
+def test_counted_steps_continue_whichever_rank_keeps_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 0, then rank 1, then rank 0 again: no two attempts lie over each other."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in (0, 1, 0):
+        monkeypatch.setenv("RANK", str(rank))
+        with begin(tmp_path, id="run", ranks=rank, reduce=False) as run:
+            for _ in range(3):
+                run.log({"loss": 1.0})
+    steps = [one.step for rank in (0, 1) for one in chiplog.read(run.dir).records("step", rank=rank)]
+    assert sorted(steps) == list(range(9))
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_counted_steps_continue_on_the_rank_that_takes_over(
+    kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default, where the last attempt was kept by rank 0 or by rank 1, and now rank 1 logs alone."""
+    monkeypatch.setattr("chiplog.runtime.ranks.run_owner.AT_END", 0.0)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank, options in ((kept, {"ranks": kept}), (1, {})):
+        monkeypatch.setenv("RANK", str(rank))
+        with begin(tmp_path, id="run", reduce=False, **options) as run:
+            for _ in range(3):
+                run.log({"loss": 1.0})
+    steps = [one.step for rank in {kept, 1} for one in chiplog.read(run.dir).records("step", rank=rank)]
+    assert sorted(steps) == list(range(6))
 
 
 DIFFERENT = """

@@ -43,7 +43,10 @@ class Boat:
                 atexit.register(time.sleep, 600)
             if what == "litter":
                 tempfile.mkdtemp()
-            if what in ("reject", "cling", "litter"):
+            if what == f"not {os.getpid()}":
+                from chiplog.core.errors import NeedsRelay
+                raise NeedsRelay("no mooring here")
+            if what in ("reject", "cling", "litter") or what.startswith("not "):
                 break
             time.sleep(0.05)
         rows = [[one.step, one.metrics] for one in batch if hasattr(one, "metrics")]
@@ -103,7 +106,8 @@ class Boat:
         self._weather = folder / "weather"
 
     def weather(self, what: str | None) -> None:
-        """`raise`, `reject` step 3, `cling` to the process, `litter` its place, anything else: hang; None: fair."""
+        """`raise`, `reject` step 3, `cling` to the process, `litter` its place, `not PID`: not from this process,
+        anything else: hang; None: fair."""
         if what is None:
             self._weather.unlink(missing_ok=True)
         else:

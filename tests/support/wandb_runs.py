@@ -42,11 +42,13 @@ def server() -> Iterator[Server]:
 
 
 def environ(server: Server | None = None, **more: str) -> dict[str, str]:
-    """A world with the endpoint in it, or an offline one; W&B's own files go to the test's directory."""
+    """A world with the endpoint in it, or an offline one; W&B's own files go to the test's directory, and its reports
+    about errors, on which the end of a process waits, nowhere."""
     here = str(Path.cwd())
     base = {key: value for key, value in os.environ.items() if not key.startswith(("WANDB_", "WB_"))}
     where = {"WANDB_BASE_URL": server.url, "WANDB_API_KEY": KEY} if server else {"WANDB_MODE": "offline"}
-    return {**base, "HOME": here, "WANDB_DATA_DIR": here, "WANDB_CACHE_DIR": here, **where, **more}
+    own = {"HOME": here, "WANDB_DATA_DIR": here, "WANDB_CACHE_DIR": here, "WANDB_ERROR_REPORTING": "false"}
+    return {**base, **own, **where, **more}
 
 
 def train(code: str, world: dict[str, str], expect: int = 0) -> subprocess.CompletedProcess[str]:

@@ -85,7 +85,7 @@ def stand_by(
 
     successor = Successor(rank, claims(identity, chosen, environ), keep, let_go)
     made = build_run(
-        identity, chosen, successor.pages, background, clock, stages=stages, quiet=True, first=next_step(path, rank)
+        identity, chosen, successor.pages, background, clock, stages=stages, quiet=True, first=next_step(identity)
     )
     made.write(records.Attempt, **attempt_fields(identity, clock))
     background.add(made.engine.tasks.run_due)

@@ -55,7 +55,7 @@ def open_run(
     again = journal.segment.attempt > 1 and not identity.attached
     saved = rule_state.load(path, rank) if again else {}
     identity = msgspec.structs.replace(identity, attempt=journal.segment.attempt)
-    first = next_step(path, rank, saved) if again else 0
+    first = 0 if identity.attached else next_step(identity, saved)
     made = build_run(
         identity, chosen, journal, background, clock, config=config, stages=stages, rules=rules, first=first
     )
@@ -147,11 +147,12 @@ def start_delivery(
         exit_hooks.flush_on_signal(made)
 
 
-def next_step(path: Path, rank: int, saved: Mapping[str, Plain] | None = None) -> int:
-    """The first step of a new attempt that counts its steps: the one after the highest so far."""
+def next_step(identity: Identity, saved: Mapping[str, Plain] | None = None) -> int:
+    """The first step of a new attempt that counts its steps: the one after the highest so far, on any rank."""
     highest = (saved or {}).get("highest", -1)
     highest = int(highest) if isinstance(highest, (int, float)) and highest - highest == 0 else -1
-    written = file_systems.patiently(path, lambda: state.highest_step(path, rank))
+    before = partial(state.highest_before, identity.dir, identity.rank, identity.launch)
+    written = file_systems.patiently(identity.dir, before)
     return max(highest, -1 if written is None else written) + 1
 
 
@@ -200,14 +201,17 @@ def start_relay(
 ) -> None:
     """Start the process that delivers the journal to services, as part of the run's delivery.
 
-    If the services run on threads `here`, the process delivers only what those leave behind.
+    If the services run on threads `here`, the process delivers only what those cannot.
     """
-    from chiplog.sinks.delivery.relay import Relay, followed
+    from chiplog.sinks.delivery.relay import Relay
+    from chiplog.sinks.delivery.standby import Standby
 
     identity = made.identity
     segment = layout.Segment(identity.rank, identity.attempt, 0)
     if here and made.post is not None:
-        made.post = followed(made.post, identity.dir, segment, services, environ, identity.cwd)
+        standby = Standby(made.post, identity.dir, segment, services, environ, identity.cwd)
+        made.keep(standby.check)
+        made.post = standby.delivery
         return
     relay = Relay(identity.dir, segment, services, environ, identity.cwd)
     made.keep(relay.check)

@@ -58,6 +58,10 @@ class SinkLost(ChiplogError):
     """Raised by a sink that can never accept anything again; delivery stops for good."""
 
 
+class NeedsRelay(ChiplogError):
+    """Raised by the sink of a service that cannot continue in this process; the relay process delivers the rest."""
+
+
 class Unmet(Refused, SinkLost):
     """Raised by a sink whose service cannot take the run on the terms a person set; reported once, not tried again."""
 

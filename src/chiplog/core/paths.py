@@ -20,6 +20,13 @@ def cache_dir(environ: Mapping[str, str]) -> Path:
     return Path(base if base.startswith("/") else "~/.cache").expanduser() / "chiplog"
 
 
+def state_dir(environ: Mapping[str, str]) -> Path:
+    """The user's folder for what chiplog remembers on this machine, as the XDG base directory specification has it."""
+    base = environ.get("XDG_STATE_HOME") or ""
+    home = Path(environ["HOME"]) if environ.get("HOME") else Path("~").expanduser()
+    return (Path(base) if base.startswith("/") else home / ".local" / "state") / "chiplog"
+
+
 def make_dir(path: Path, access: int = 0) -> None:
     """Create a directory and its missing parents, for the owner and with this access of group and others."""
     if not is_dir(path):

@@ -84,3 +84,31 @@ def test_a_history_whose_process_is_killed_is_whole_at_wandb(
     wait_for(lambda: [run.exit for run in wandb.runs.values()] == [1], 120)
     (run,) = wandb.runs.values()
     assert run.series("loss") == [(step, 1 / (step + 1)) for step in range(60)]
+
+
+TWO = """
+from chiplog.frontends.ezpz import History
+
+first, second = History(project_name="first", backends="wandb"), History(project_name="second", backends="wandb")
+for step in range(5):
+    first.update({"loss": 1 / (step + 1)}, step=step)
+    second.update({"loss": 2 / (step + 1)}, step=step)
+second.finalize(save=False, plot=False)
+first.finalize(save=False, plot=False)
+"""
+
+
+@pytest.mark.timeout(300)
+def test_two_histories_have_a_run_each(wandb: Wandb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run of the first is `wandb.run`, which does not keep that of the second from logging in."""
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", TWO], env=environ(wandb), check=False, timeout=200, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "no key" not in done.stderr, done.stderr
+    series = {run.project: run.series("loss") for run in wandb.runs.values()}
+    assert series == {
+        "first": [(step, 1 / (step + 1)) for step in range(5)],
+        "second": [(step, 2 / (step + 1)) for step in range(5)],
+    }
+    assert [run.exit for run in wandb.runs.values()] == [0, 0]

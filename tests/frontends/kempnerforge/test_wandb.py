@@ -102,11 +102,16 @@ def test_a_run_that_somebody_else_began_goes_on_behind_its_rows(server: Server) 
     assert server.runs["Old_Run"].series("train/loss") == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
 
-@pytest.mark.parametrize("where", ["relay", "here"])
-def test_a_deleted_run_is_followed_by_a_fresh_one(server: Server, where: str) -> None:
+AFTER = """import wandb
+wandb.setup(wandb.Settings(reinit="finish_previous", silent=True))
+wandb.init(project="own", mode="offline")
+"""
+
+
+@pytest.mark.parametrize("begin", ["", "import wandb\n", AFTER], ids=["relay", "here", "after another run"])
+def test_a_deleted_run_is_followed_by_a_fresh_one(server: Server, begin: str) -> None:
     """Its id is in the config for the checkpoint, so the next resume goes on there, and nothing is warned about."""
     server.delete("old")
-    begin = "import wandb\n" if where == "here" else ""
     run_id = "old"
     for first in (1, 3):
         done = script(begin + f'run(job(wandb_run_id="{run_id}"), {first}, {first + 2})', server)

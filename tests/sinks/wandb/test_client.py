@@ -18,7 +18,7 @@ from chiplog.sinks.delivery.retries import BACK_OFF
 from tests.faults.harness import FULL
 from tests.sinks.wandb.server import Remote, Server
 from tests.support.waiting import wait_for
-from tests.support.wandb_runs import PRELUDE, QUICK, environ, kill_relay, offline_rows, relay_pids, server
+from tests.support.wandb_runs import PRELUDE, QUICK, environ, kill_relay, offline_rows, relay_pids, server, train
 
 pytestmark = pytest.mark.timeout(900)
 __all__ = ["server"]
@@ -29,20 +29,31 @@ ROWS = [(step, step / 7) for step in range(30)]
 OPENING = 20.0  # s that a relay on a busy machine may take from a try to the first row at the server
 
 TRAINING = """
-run = init(sinks={"wandb": {"settings": SETTINGS}})
+run = init(sinks={"wandb": {"settings": SETTINGS}}, relay=RELAY)
 for step in range(30):
     run.log({"loss": step / 7}, step=step)
+    if step == HALF:
+        Path("half").touch()
+        while not Path("down").exists():
+            time.sleep(0.05)
 Path("logged").touch()
 while not Path("go").exists():
     time.sleep(0.05)
 end(run)
 """
+OWN = """
+import wandb
+own = wandb.init(project="own", mode="offline", settings=wandb.Settings(silent=True))
+"""
 
 
 @contextmanager
-def training(code: str, world: dict[str, str], settings: dict[str, object]) -> Iterator[subprocess.Popen[str]]:
-    """A training script beside the test."""
-    Path("train.py").write_text(PRELUDE % QUICK + f"SETTINGS = {settings!r}\n" + textwrap.dedent(code))
+def training(
+    code: str, world: dict[str, str], settings: dict[str, object], relay: str = "auto", half: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A training script beside the test, which may wait halfway for the file `down`."""
+    names = f"SETTINGS, RELAY, HALF = {settings!r}, {relay!r}, {half!r}\n"
+    Path("train.py").write_text(PRELUDE % QUICK + names + textwrap.dedent(code))
     words = [sys.executable, "train.py"]
     with subprocess.Popen(words, env=world, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -60,11 +71,21 @@ def tries(server: Server, name: str) -> int:
     return server.asked[name]
 
 
-@pytest.mark.parametrize("away", [5, 90, 600] if FULL else [5])
-def test_an_outage_of_any_length_ends_with_the_next_try(server: Server, away: float) -> None:
-    """Down from the start for so many seconds: the first row is there one pause after the service has come back."""
-    server.stop()
-    with training(TRAINING, environ(server), QUICK) as process:
+OUTAGES = [(relay, half, away) for relay in ("auto", "thread") for half in (None, 14) for away in (5, 90, 600)]
+
+
+@pytest.mark.parametrize(("relay", "half", "away"), OUTAGES if FULL else [("auto", None, 5), ("thread", 14, 5)])
+def test_an_outage_of_any_length_ends_with_the_next_try(
+    server: Server, relay: str, half: int | None, away: float
+) -> None:
+    """Down from the start or the middle for so many seconds: rows arrive one pause after the service has come back."""
+    if half is None:
+        server.stop()
+    with training(TRAINING, environ(server), QUICK, relay, half) as process:
+        if half is not None:
+            wait_for(lambda: arrived(server) == ROWS[: half + 1], 60)
+            server.stop()
+            Path("down").touch()
         wait_for(Path("logged").exists, 60)
         time.sleep(away)  # the outage itself
         server.start()
@@ -75,22 +96,83 @@ def test_an_outage_of_any_length_ends_with_the_next_try(server: Server, away: fl
         _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert said.count("sink 'wandb' failed") <= 1
-    assert server.runs["run"].exit == 0 and server.runs["run"].sent == len(server.runs["run"].lines)
+    assert server.runs["run"].exit == 0 and len(server.runs["run"].lines) == len(ROWS)
+    assert half is not None or server.runs["run"].sent == len(ROWS)
 
 
-def test_a_beginning_that_fails_is_tried_with_a_new_client(server: Server) -> None:
-    """W&B's client refuses the id of a run whose beginning it has given up, for as long as it lives."""
+@pytest.mark.parametrize(("relay", "own"), [("auto", ""), ("thread", OWN)], ids=["relay", "beside another run"])
+def test_a_beginning_that_fails_is_tried_with_a_new_client(server: Server, relay: str, own: str) -> None:
+    """W&B's client refuses the id of a run whose beginning it has given up, for as long as it lives. One that serves
+    another run too is left alone, and a relay process delivers."""
     server.refuses["UpsertBucket"] = 503
-    with training(TRAINING, environ(server), {**QUICK, "init_timeout": 2}) as process:
+    with training(own + TRAINING, environ(server), {**QUICK, "init_timeout": 2}, relay) as process:
         wait_for(lambda: STATUS.exists() and "failing" in STATUS.read_text(), 60)
         first = tries(server, "UpsertBucket")
-        wait_for(lambda: tries(server, "UpsertBucket") >= first + 2, 60)
+        wait_for(lambda: tries(server, "UpsertBucket") > first, 60)
         server.refuses.clear()
         wait_for(lambda: arrived(server) == ROWS, BACK_OFF[1] + OPENING)
         Path("go").touch()
         _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
+    assert said.count("sink 'wandb' failed") == 1, said
     assert "in use" not in said + STATUS.with_suffix(".log").read_text()
+    assert server.runs["run"].exit == 0
+
+
+class Shared(Server):
+    """Gets a row of another process at the moment when a run starts."""
+
+    def _UpsertBucket(self, given: dict[str, object]) -> dict[str, object]:
+        answer = super()._UpsertBucket(given)
+        if self.asked["UpsertBucket"] == 2:  # the first asks whether the run was deleted
+            self.runs["run"].lines.append('{"_step": 0, "theirs": 1}')
+        return answer
+
+
+def test_a_run_that_cannot_be_used_yet_is_given_up_with_its_client() -> None:
+    """It has started, but rows of another process came in between: the next try may use its id again."""
+    server = Shared()
+    server.runs["run"] = Remote("run")
+    try:
+        with training(TRAINING, environ(server, WANDB_RUN_ID="run"), QUICK) as process:
+            wait_for(lambda: arrived(server) == ROWS, 60)
+            Path("go").touch()
+            _, said = process.communicate(timeout=60)
+    finally:
+        server.stop()
+    assert process.returncode == 0, said
+    log = STATUS.with_suffix(".log").read_text()
+    assert "rows of run run from another process" in log and "in use" not in log
+
+
+GIVEN_UP = """
+import threading
+import wandb
+from wandb.sdk import wandb_run
+from chiplog.sinks.wandb import client
+
+class Event(threading.Event):
+    def wait(self, timeout=None):
+        between.set()
+        return super().wait(timeout)
+
+class Checker(wandb_run.RunStatusChecker):
+    def __init__(self, *words, **more):
+        super().__init__(*words, **more)
+        self._join_event = Event()
+
+between, wandb_run.RunStatusChecker = threading.Event(), Checker
+client.start()
+run = wandb.init(project="tiny-lm", settings=wandb.Settings(console="off", silent=True))
+assert between.wait(30) and client.discard(run) and wandb.run is None
+run._run_status_checker._network_status_thread.join(10)
+"""
+
+
+def test_a_client_that_is_given_up_does_not_complain(server: Server) -> None:
+    """Its thread, which asks for the state of the network now and then, ends without a traceback on stderr."""
+    done = train(GIVEN_UP, environ(server))
+    assert "Traceback" not in done.stderr, done.stderr
 
 
 def test_a_client_that_dies_is_replaced(server: Server) -> None:

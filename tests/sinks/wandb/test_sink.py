@@ -220,6 +220,27 @@ def test_a_resumed_run_goes_on_in_the_same_chart(server: Server) -> None:
     assert run.sent == len(run.lines)
 
 
+def test_by_step_what_has_no_whole_step_joins_the_one_before(server: Server) -> None:
+    """W&B's own steps are whole: nothing is left out, and a fraction is in the row."""
+    code = """
+    run = init(sinks={"wandb": {"by_step": True, "settings": {"x_file_stream_transmit_interval": 1.0}}})
+    run.log({"loss": 1.0}, step=1)
+    run.event("speed", tokens=7.0)
+    run.log({"loss": 2.0}, step=2)
+    run.log({"lr": 2.5}, step=2.5)
+    run.log({"loss": 4.0}, step=4.0)
+    end(run)
+    """
+    train(code, environ(server))
+    rows = [json.loads(line) for line in server.runs["run"].lines]
+    kept = [{key: value for key, value in row.items() if key == "_step" or key[0] != "_"} for row in rows]
+    assert kept == [
+        {"_step": 1, "loss": 1.0, "speed/tokens": 7.0},
+        {"_step": 2, "loss": 2.0, "lr": 2.5, "step": 2.5},
+        {"_step": 4, "loss": 4.0},
+    ]
+
+
 def test_a_deleted_run_goes_on_as_a_new_one(server: Server) -> None:
     """W&B never takes an id again, and its SDK tries for as long as it may; the cursor knows the new one."""
     quick = {"sinks": {"wandb": {"settings": {**QUICK, "init_timeout": 15}}}}

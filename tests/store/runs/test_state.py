@@ -98,6 +98,25 @@ def test_the_highest_step_is_that_of_the_newest_attempts(tmp_path: Path) -> None
     assert state.highest_step(tmp_path, 0) == 40 and state.highest_step(tmp_path, 1) is None
 
 
+def test_the_highest_step_before_a_launch_is_that_of_any_rank(tmp_path: Path) -> None:
+    """Whichever has kept the last attempt; but not of the ranks that have just started with it."""
+    assert state.highest_before(tmp_path, 0, "new") is None
+    journal(tmp_path, attempt(born=1), Step(1, 1, 40, {"loss": 1.0}))
+    journal(tmp_path, attempt(born=1), Step(1, 1, 60, {"loss": 1.0}), rank=1)
+    journal(tmp_path, attempt(born=1), attempt=2, rank=1)  # it has logged nothing
+    assert [state.highest_before(tmp_path, rank, "new") for rank in range(3)] == [60, 60, 60]
+    journal(tmp_path, attempt(launch="new"), Step(1, 1, 61, {"loss": 1.0}), attempt=3, rank=1)
+    assert state.highest_before(tmp_path, 0, "new") == 60
+
+
+def test_of_very_many_ranks_few_are_searched_for_the_highest_step(tmp_path: Path) -> None:
+    """Those that have started most often, and the own rank."""
+    for rank in range(100):
+        journal(tmp_path, attempt(born=1), Step(1, 1, rank, {"loss": 1.0}), rank=rank)
+    journal(tmp_path, attempt(born=1), Step(1, 1, 20, {"loss": 1.0}), attempt=2, rank=50)
+    assert [state.highest_before(tmp_path, rank, "new") for rank in (0, 30, 90)] == [20, 30, 90]
+
+
 @pytest.mark.parametrize("pruned", [False, True])
 def test_a_pruned_run_has_the_same_end(tmp_path: Path, pruned: bool) -> None:
     """From its part: the journal is compressed."""

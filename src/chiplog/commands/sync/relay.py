@@ -14,7 +14,7 @@ import msgspec
 from chiplog.commands.sync import side_process
 from chiplog.core.files.writing import match_run
 from chiplog.core.paths import access_of
-from chiplog.sinks.delivery.relay import read_orders, serve
+from chiplog.sinks.delivery.relay_process import read_orders, serve
 from chiplog.sinks.registry import QUIET, SERVICES
 from chiplog.store import layout
 

@@ -6,9 +6,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
+
+SLEEP = (
+    "import os, sys, time; time.sleep(float(sys.argv[1])); "
+    "os.execv(sys.executable, [sys.executable, '-m', *sys.argv[2:]])"
+)
 
 
 def start(
@@ -17,15 +22,20 @@ def start(
     stdin: int = subprocess.DEVNULL,
     log: IO[bytes] | None = None,
     then: Callable[[], object] = lambda: None,
+    after: float = 0.0,
+    keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start `python -m words…` in its own session, so that a Ctrl-C of the training does not reach it.
 
-    `then` is called on another thread when it has ended, if this process still runs.
+    `then` is called on another thread when it has ended, if this process still runs. For `after` seconds, it is an
+    interpreter that has imported nothing. It gets the descriptors in `keep`.
     """
+    begin = ["-S", "-c", SLEEP, str(after)] if after else ["-m"]
     output: int | IO[bytes] = subprocess.DEVNULL if log is None else log
     started = subprocess.Popen(
-        [sys.executable, "-m", *words],
+        [sys.executable, *begin, *words],
         bufsize=0,
+        pass_fds=keep,
         stdin=stdin,
         stdout=output,
         stderr=output,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 
@@ -117,8 +117,8 @@ def names(run: Path, folder: str) -> list[str]:
         os.close(opened)
 
 
-def entries(run: Path, folder: str) -> list[tuple[str, os.stat_result]]:
-    """The names in a folder of a run with their status, links not followed; none if it cannot be read."""
+def entries(run: Path, folder: str, wanted: Callable[[str], bool] = lambda _: True) -> list[tuple[str, os.stat_result]]:
+    """The wanted names in a folder of a run with their status, links not followed; none if it cannot be read."""
     listed = []
     try:
         opened = folders.open_folder(run, parts_of(folder)) if folders.RELATIVE else -1
@@ -126,7 +126,7 @@ def entries(run: Path, folder: str) -> list[tuple[str, os.stat_result]]:
             folders.check_folder(run, parts_of(folder))
         try:
             with os.scandir(opened if opened >= 0 else run / folder) as scanned:
-                listed = [(entry.name, entry.stat(follow_symlinks=False)) for entry in scanned]
+                listed = [(entry.name, entry.stat(follow_symlinks=False)) for entry in scanned if wanted(entry.name)]
         finally:
             if opened >= 0:
                 os.close(opened)

@@ -88,15 +88,15 @@ def _usable(run_id: str, project: str) -> str:
     """The id to resume: another one if the run was deleted, which W&B's client would take 30 s to notice."""
     import wandb
 
-    from chiplog.sinks.wandb.confirmation import RunQueries, next_id
+    from chiplog.sinks.wandb import client, confirmation
 
     try:
         current = wandb.setup().settings
-        if current.mode not in (None, "online") or not wandb.login(prompt=False, verify=False):
+        if current.mode not in (None, "online") or not client.has_key():
             return run_id
-        queries, chosen = RunQueries(wandb.setup().settings), run_id
+        queries, chosen = confirmation.RunQueries(wandb.setup().settings), run_id
         while not queries.rows(chosen, project, current.entity) and queries.is_deleted(chosen, project, current.entity):
-            chosen = next_id(chosen, run_id)
+            chosen = confirmation.next_id(chosen, run_id)
         return chosen
     except Exception:  # if W&B does not answer, its client reports it
         return run_id

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import cast
 
 from chiplog.core import messages
-from chiplog.core.errors import Refused, SinkLost
+from chiplog.core.errors import NeedsRelay, Refused, SinkLost
 from chiplog.core.protocols import Sink
 from chiplog.core.records import AnyRecord, Plain
 from chiplog.core.values.redact import redact_values
@@ -60,6 +60,8 @@ class Courier:
         self.errors = 0
         self.last_error = ""
         self.refused = False  # by its service, until a person acts
+        self.lost = False  # it can never accept anything again
+        self.relayed = False  # given up here, for the relay process to deliver
         self.moves = 0  # how often another process has saved the cursor
         self.announces = False  # print the address of the run; not in the relay, where the training process does
         self._run, self._first, self._own = run, segment, DirectoryIdentity(run)
@@ -109,6 +111,7 @@ class Courier:
             "errors": self.errors + self._calls.errors,
             "last_error": self.last_error or self._calls.why,
             **({"refused": True} if self.refused else {}),
+            **({"relayed": True} if self.relayed else {}),
             **({"over": True} if self._over and not self._retries.closing else {}),
             **({"held_by": self._held_by} if self.state == OTHERS else {}),
             **self._address(),
@@ -123,6 +126,11 @@ class Courier:
     def over(self) -> bool:
         """Whether it has ended, with everything delivered or not."""
         return self._over or self.state == "closed"
+
+    @property
+    def failing(self) -> bool:
+        """Whether the sink lacks something that it may accept later."""
+        return self.state not in ("closed", OTHERS) and not self.lost and not self.refused
 
     def caught_up(self) -> bool:
         """Whether the sink has everything in the journal; if not, it is woken."""
@@ -275,11 +283,14 @@ class Courier:
             self._made, retries.failures = self._calls.made, 0
         self.errors += 1
         retries.failures += 1
-        lost, self.refused = isinstance(error, SinkLost), isinstance(error, Refused)
+        self.lost, self.refused = isinstance(error, SinkLost), isinstance(error, Refused)
+        self.relayed = isinstance(error, NeedsRelay)
         refused_at_end = self.refused and retries.closing and retries.commits
-        self._over = self._over or lost or refused_at_end or retries.exhausted()
-        self.last_error = redact_values(reason(error) if lost or self.refused else words(error), self._secrets)
-        say_failing(self._run, self.name, f"{os.getpid()} {id(self)}", self.last_error, again=not self._over)
+        self._over = self._over or self.lost or self.relayed or refused_at_end or retries.exhausted()
+        plain = self.lost or self.refused or self.relayed
+        self.last_error = redact_values(reason(error) if plain else words(error), self._secrets)
+        again = self.relayed or not self._over
+        say_failing(self._run, self.name, f"{os.getpid()} {id(self)}", self.last_error, again=again)
         self.state = "failing"
         if self._position is not None:
             self._batch, self._keys, self._tail = [], [], None  # the next turn starts from the saved position
@@ -325,11 +336,16 @@ class Courier:
 
 def say_failing(run: Path, name: str, key: str, why: str, again: bool = True) -> None:
     """Report the first time that a sink fails and why, unless a front end has reported it in its own words."""
-    if messages.first(f"sink {name} {key}") and messages.first_reason(run, name, why):
+    if messages.first(failure_key(name, key)) and messages.first_reason(run, name, why):
         messages.say(
             f"sink {name!r} failed ({why}); {'retrying' if again else 'not retrying'}. "
             "Nothing is lost: the journal has everything"
         )
+
+
+def failure_key(name: str, key: str) -> str:
+    """The key under which a failing sink is reported once."""
+    return f"sink {name} {key}"
 
 
 def _calls(number: int) -> str:

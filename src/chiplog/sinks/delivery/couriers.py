@@ -48,7 +48,7 @@ def deliver(
 
 def _settle(couriers: Sequence[Courier], timeout: float) -> bool:
     deadline = time.monotonic() + timeout
-    while not all(courier.caught_up() for courier in couriers):
+    while not all(courier.relayed or courier.caught_up() for courier in couriers):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.002)

@@ -17,7 +17,7 @@ import msgspec
 
 from chiplog.core import messages
 from chiplog.core.files import reading, writing
-from chiplog.core.paths import make_dir
+from chiplog.core.paths import make_dir, state_dir
 from chiplog.core.records import Plain
 from chiplog.core.values.redact import redact
 from chiplog.store import manifest
@@ -105,10 +105,7 @@ def forget_old(environ: Mapping[str, str]) -> None:
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
-    """The user's state directory, as the XDG base directory specification has it."""
-    base = environ.get("XDG_STATE_HOME") or ""
-    home = Path(environ["HOME"]) if environ.get("HOME") else Path("~").expanduser()
-    return (Path(base) if base.startswith("/") else home / ".local" / "state") / "chiplog" / "destinations"
+    return state_dir(environ) / "destinations"
 
 
 def _name(run: Path) -> str:

@@ -9,7 +9,6 @@ beside that, which `run.health()` reads.
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import threading
 import time
@@ -25,27 +24,40 @@ from chiplog.core.engine.shutdown import SinkDelivery
 from chiplog.core.files import reading, writing
 from chiplog.core.records import Plain
 from chiplog.sinks import registry
-from chiplog.sinks.delivery.courier import say_failing
+from chiplog.sinks.delivery.courier import failure_key, say_failing
 from chiplog.sinks.delivery.destinations import enrol
 from chiplog.sinks.delivery.run_address import announce
-from chiplog.sinks.delivery.sync import Health, Sync
 from chiplog.store import layout
 from chiplog.store.journal.tail import stream_key
 from chiplog.store.layout import Segment
 from chiplog.store.runs import liveness
 
-PATIENCE = 600.0  # s of failures after the run has ended
+HOUR = 3600.0  # s
 CHECK = 2.0  # s between the training's checks of its relay
 RESTART = 60.0  # s between two starts of a relay that dies
-STATUS = 0.5  # s between writes of its status
 LOOK, SOON, HOPELESS = 0.25, 1.0, 5.0  # s at the end: between looks at its status; until a failure is reported; and
 # the longest wait for services that fail
-DONE = b"done"
+DONE, START = b"done", b"start"  # to a relay on standby: everything is delivered; deliver
 PIPE = 60_000  # bytes that a pipe holds before the writer has to wait
 
 
+class Patience(msgspec.Struct, frozen=True):
+    """How long a relay tries services that fail after the end of the run, in seconds.
+
+    After `busy` seconds of failures it leaves, and another process tries again after pauses that grow.
+    """
+
+    busy: float = 600.0
+    pauses: tuple[float, float] = (60.0, 600.0)
+    retry: float = 30.0  # of failures after a pause
+    total: float = 24 * HOUR
+
+
+PATIENCE = Patience()
+
+
 class Orders(msgspec.Struct):
-    """What a relay has to do; in a private file, deleted once it is read, since options may contain secrets."""
+    """What a relay has to do; through a pipe, since options may contain secrets."""
 
     run: str
     stream: str
@@ -53,7 +65,17 @@ class Orders(msgspec.Struct):
     born: int
     services: dict[str, dict[str, Plain]]
     cwd: str
-    standby: bool = False  # deliver only if the training process is killed
+    standby: bool = False  # deliver only when told to, or if the training process is killed
+    patience: Patience = PATIENCE
+    pause: float = 0.0  # s since the last try of services that fail; 0 for the first relay
+    ends: float = 0.0  # when they are given up; 0 for the first relay
+    place: int = -1  # the descriptor of its place among the waiting relays; -1 for the first relay
+
+
+def open_log(orders: Orders) -> IO[bytes]:
+    """The log of a relay, in the folder of relays of its run, which exists."""
+    path = Path(orders.run, layout.RELAY, f"{orders.stream}.log")
+    return os.fdopen(writing.open_update(path, 0o600, os.O_APPEND), "ab")
 
 
 class Status(msgspec.Struct):
@@ -81,7 +103,7 @@ class Relay:
         self.services = list(services)
         self._run, self._environ = run, _with_absolute_paths(environ)
         stream, pid, options = stream_key(segment), os.getpid(), {name: dict(each) for name, each in services.items()}
-        self._orders = Orders(str(run), stream, pid, liveness.born(pid), options, cwd, standby)
+        self._orders = Orders(str(run), stream, pid, liveness.born(pid), options, cwd, standby, PATIENCE)
         self._name = f"{layout.RELAY}/{stream}"
         self._base = run / self._name
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,18 +148,25 @@ class Relay:
         services = self._status().services
         return {name: services.get(name, {"state": "starting"}) for name in self.services}
 
-    def end(self, word: bytes = b"end") -> None:
+    def end(self) -> None:
         """Tell the relay that the run has ended."""
-        if self._process is not None and self._process.stdin is not None:
-            with self._process.stdin as pipe:
-                try:
-                    pipe.write(word + b"\n")
-                except OSError:
-                    pass  # it is gone
+        self._tell(b"end")
+        self._hang_up()
+
+    def start(self) -> None:
+        """Tell a relay on standby to deliver; what fails has been reported."""
+        self._orders.standby = False  # for one that is started again
+        for name in self.services:
+            messages.first(failure_key(name, str(self._base)))
+        if self._process is None or self._process.returncode is not None:
+            self._start()
+        else:
+            self._tell(START)
 
     def dismiss(self) -> None:
         """Tell a relay on standby that it is not needed."""
-        self.end(DONE)
+        self._tell(DONE)
+        self._hang_up()
 
     def close(self, timeout: float) -> dict[str, str]:
         """Wait for the delivery, and return what is undelivered."""
@@ -170,8 +199,8 @@ class Relay:
         running = self._process
         if running is not None and running.returncode is None:
             return (
-                f"the relay process {running.pid} is still delivering; it gives up after {PATIENCE / 60:.0f} minutes "
-                f"without progress, and `chiplog sync {self._run}` completes it later"
+                f"the relay process {running.pid} continues for up to {PATIENCE.total / HOUR:.0f} hours; later, "
+                f"`chiplog sync {self._run}` completes it"
             )
         return f"the relay process has gone, see {self._base}.log; `chiplog sync {self._run}` completes it"
 
@@ -190,13 +219,24 @@ class Relay:
         for name, health in status.services.items():
             announce(self._run, name, health)
 
+    def _tell(self, word: bytes) -> None:
+        try:
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.write(word + b"\n")
+        except (OSError, ValueError):
+            pass  # it is gone, or knows that the run has ended
+
+    def _hang_up(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
     def _start(self) -> None:
         self._started = time.monotonic()
         try:
             for name, options in self._orders.services.items():
                 enrol(self._run, name, options, self._orders.cwd, self._environ)
             writing.make_folder(self._run, layout.RELAY)
-            with os.fdopen(writing.open_update(Path(f"{self._base}.log"), 0o600, os.O_APPEND), "ab") as log:
+            with open_log(self._orders) as log:
                 self._process = subprocesses.start(
                     "chiplog.commands.sync.relay", str(self._run), environ=self._environ, stdin=subprocess.PIPE, log=log
                 )
@@ -224,33 +264,6 @@ class Relay:
             return Status()
 
 
-def followed(
-    post: SinkDelivery,
-    run: Path,
-    segment: Segment,
-    services: Mapping[str, Mapping[str, Plain]],
-    environ: Mapping[str, str],
-    cwd: str,
-) -> SinkDelivery:
-    """A delivery whose services run on threads of this process; a relay delivers what they lack at its end, and if the
-    process is killed."""
-    standby = Relay(run, segment, services, environ, cwd, standby=True)
-
-    def close(timeout: float) -> dict[str, str]:
-        left = post.close(timeout)
-        standby.dismiss()
-        health = post.health()
-        behind = [name for name in left if name in services]
-        promises = dict.fromkeys(behind, f"`chiplog sync {run}` completes it")
-        if late := {name: services[name] for name in behind if not health[name].get("refused")}:
-            relay = Relay(run, segment, late, environ, cwd)
-            relay.end()
-            promises |= dict.fromkeys(late, relay.promise)
-        return left | {name: f"{left[name]}; {promise}" for name, promise in promises.items()}
-
-    return msgspec.structs.replace(post, close=close)
-
-
 def _failing(status: Status) -> set[str]:
     return {name for name, health in status.services.items() if health["state"] == "failing"}
 
@@ -267,73 +280,3 @@ def _write_all(pipe: IO[bytes], data: bytes) -> None:
             data = data[pipe.write(data) :]
     except (OSError, ValueError):
         pass  # it is gone, or the run has ended
-
-
-class _Trainer:
-    """The training process, as seen by its relay."""
-
-    def __init__(self, pid: int, born: int) -> None:
-        self._pid, self._born = pid, born
-        self._ended = False
-        self._watched: list[int] = [0]  # our stdin: a line or its end means that the run has ended
-        if hasattr(os, "pidfd_open"):
-            try:
-                self._watched.append(os.pidfd_open(pid))
-            except OSError:
-                pass  # gone already, or an old kernel
-
-    def was_killed(self) -> bool:
-        """Wait until the run has ended; false if its process said that it has delivered everything, or will."""
-        select.select(self._watched, [], [])
-        if select.select([0], [], [], 0)[0] and os.read(0, len(DONE)) == DONE:
-            return False
-        self._ended = True
-        return True
-
-    def ended(self) -> bool:
-        if not self._ended:
-            readable, _, _ = select.select(self._watched, [], [], 0)
-            self._ended = bool(readable) or not liveness.alive(self._pid, self._born)
-        return self._ended
-
-
-def read_orders() -> Orders:
-    """The orders of this relay process: the first line of its input. The next one means that the run has ended."""
-    data = b""
-    while not data.endswith(b"\n"):
-        byte = os.read(0, 1)  # one at a time: what follows is for `select`
-        if not byte:
-            raise EOFError("the training process ended before sending its configuration")
-        data += byte
-    return msgspec.json.decode(data, type=Orders)
-
-
-def serve(orders: Orders, environ: Mapping[str, str]) -> None:
-    """The work of the relay process."""
-    os.nice(5)  # training has priority
-    trainer = _Trainer(orders.pid, orders.born)
-    if orders.standby and not trainer.was_killed():
-        return
-    run = Path(orders.run)
-    status = Status(os.getpid())
-    written = 0.0
-
-    def report(health: Health) -> None:
-        nonlocal written
-        now = {name: dict(one) for name, one in health.items()}
-        if now != status.services and time.monotonic() - written > STATUS:
-            status.services, written = now, time.monotonic()
-            _write(run, orders.stream, status)
-
-    sync = Sync(run, orders.services, environ, orders.cwd)
-    status.missing = sync.run(trainer.ended, PATIENCE, report)
-    status.services = {name: dict(one) for name, one in sync.health().items()}
-    status.over = True
-    _write(run, orders.stream, status)
-
-
-def _write(run: Path, stream: str, status: Status) -> None:
-    try:
-        writing.replace(run, f"{layout.RELAY}/{stream}.json", msgspec.json.encode(status))
-    except OSError as error:
-        messages.once("status", f"cannot write the status of the relay: {error}")

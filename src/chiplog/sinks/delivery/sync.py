@@ -90,6 +90,11 @@ class Sync:
         unopened = {name: f"it cannot be opened ({why})" for name, why in self._failed.items()}
         return unopened | {name: what for name, what in left.items() if what is not None}
 
+    @property
+    def failing(self) -> list[str]:
+        """The services that a later try may reach."""
+        return [courier.name for courier in self._couriers if courier.failing]
+
     def health(self) -> Health:
         failed = {"state": "failing", "delivered": 0, "rejected": 0, "lag_bytes": 0, "errors": 1}
         return {

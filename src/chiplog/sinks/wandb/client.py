@@ -24,6 +24,15 @@ def start() -> wandb.Settings:
     return setup.settings
 
 
+def has_key() -> bool:
+    """Whether the SDK can log in without asking a person; raises `AuthenticationError` for a key that cannot be one.
+
+    `wandb.login` would also be false while a run is active, or if W&B is offline for the rest of the process.
+    """
+    host = wandb.setup().settings.base_url
+    return wbauth.authenticate_session(host=host, source="chiplog", prompt=False) is not None
+
+
 def is_free() -> bool:
     """Whether no run of W&B is active in this process, so that ours may be `wandb.run`."""
     return wandb.run is None and wandb.setup().most_recent_active_run is None
@@ -50,6 +59,8 @@ def discard(run: Any = None) -> bool:
         connection._proc._process.kill()
         connection._proc.join()
     if run is not None:
+        if run._run_status_checker is not None:
+            run._run_status_checker.stop()  # otherwise its thread does
         setup.remove_active_run(run)
         if wandb.run is run:
             module.unset_globals()

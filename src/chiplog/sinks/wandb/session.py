@@ -9,10 +9,11 @@ from typing import Any
 import wandb
 
 from chiplog.core import messages
-from chiplog.core.errors import Refused, Unmet
+from chiplog.core.errors import NeedsRelay, Refused, Unmet
 from chiplog.core.identity import Identity
 from chiplog.core.paths import access_of, make_dir
 from chiplog.core.records import Plain
+from chiplog.core.values.text import reason
 from chiplog.sinks.shared import clean_values, project_name
 from chiplog.sinks.wandb import client
 from chiplog.sinks.wandb.confirmation import DELETED, Confirmation, RunQueries, next_id
@@ -92,12 +93,8 @@ class Session:
             # Count rows that the script has logged itself, so that none of ours is taken for sent.
             others = max(0, run.step - run.starting_step - rows)
             self._foreign.update({self.id: self._others + others} if others else {})
-        if run is None or client.discard(run):
-            return
-        try:
-            run.finish(exit_code=1)
-        except Exception as error:  # it could not be reached before either
-            messages.once(f"wandb drop {id(self)}", f"wandb: {error}")
+        if run is not None:
+            self._abandon(run)
 
     @property
     def _others(self) -> int:
@@ -117,6 +114,20 @@ class Session:
         make_dir(self._identity.files, access_of(self._identity.dir))
         run, before = self._init(settings, queries, self._entity or defaults.entity, sent)
         self._started, self._resume = True, "allow"  # from now on it exists
+        try:
+            rows = self._prepare(run, queries, before)
+        except BaseException:
+            self._abandon(run)
+            raise
+        if self._adopted and not sent:
+            self._foreign.setdefault(self.id, rows)
+        if self._others > rows:
+            self._foreign[self.id] = rows
+        self.native = run
+        return rows - self._others
+
+    def _prepare(self, run: Any, queries: RunQueries | None, before: int) -> int:
+        """Give a run that has started its config; how many rows it has."""
         if self._options.config:
             run.config.update(clean_values.plain(dict(self._options.config)), allow_val_change=True)
         if not self._options.by_step:
@@ -126,18 +137,22 @@ class Session:
         self.url = str(run.settings.sync_dir) if run.offline else run.url
         rows = self._rows(run, queries, before)
         self._confirmation = Confirmation(run, queries, rows)
-        if self._adopted and not sent:
-            self._foreign.setdefault(self.id, rows)
-        if self._others > rows:
-            self._foreign[self.id] = rows
-        self.native = run
-        return rows - self._others
+        return rows
+
+    def _abandon(self, run: Any) -> None:
+        """End a run of the SDK without waiting for what it has not sent, if that is possible."""
+        if client.discard(run):
+            return
+        try:
+            run.finish(exit_code=1)
+        except Exception as error:  # it could not be reached before either
+            messages.once(f"wandb drop {id(self)}", f"wandb: {error}")
 
     def _log_in(self) -> None:
         if self._options.settings.get("api_key"):
             return
         try:
-            has_key = wandb.login(prompt=False, verify=False)
+            has_key = client.has_key()
         except wandb.errors.AuthenticationError as error:
             raise Refused(f"W&B cannot log in: {error}") from error
         if not has_key:
@@ -171,10 +186,15 @@ class Session:
                 )
             except wandb.errors.UsageError as error:  # a name or an id that W&B will never accept
                 raise Refused(f"W&B does not start the run: {error}") from error
-            except wandb.Error as error:
-                if DELETED not in str(error):
+            except Exception as error:
+                if DELETED in str(error):
+                    self._change_id()
+                elif client.discard():
                     raise
-                self._change_id()
+                else:  # the client refuses this id from now on
+                    raise NeedsRelay(
+                        f"{reason(error)}; W&B's client here also serves another run, so the relay process takes over"
+                    ) from error
             else:
                 return run, before
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from math import floor
 from typing import Any
 
 import wandb
@@ -89,6 +90,7 @@ class Wandb:
         self._given_records = self._given_rows = 0
         self._first_row = 0  # of those given to the SDK's current run
         self._by_step = options.by_step
+        self._step = 0  # the newest of the records, if rows are at their steps
         self._open_step: int | None = None  # whose row the SDK sends with the next one, or at the end
 
     @property
@@ -129,13 +131,15 @@ class Wandb:
         self._session.finish(self._sent_rows, 1)
 
     def state(self) -> dict[str, Plain]:
-        return {"where": self._place, "rows": self._rows, "records": self._records, **self._session.state()}
+        state = {"where": self._place, "rows": self._rows, "records": self._records, **self._session.state()}
+        return {**state, "step": self._step} if self._by_step else state
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Start over if the run was written to a file, or sent to another server, so far."""
         if state.get("where", self._place) != self._place:
             raise RestartDelivery(f"the run was sent to {state['where'] or 'W&B'} so far")
         self._rows, self._records = state.get("rows", 0), state.get("records", 0)
+        self._step = state.get("step", 0)
         self._session.restore(state)
 
     def _open(self) -> Any:
@@ -186,12 +190,18 @@ class Wandb:
         return self._given_rows - (self._open_step is not None)
 
     def _give_at_step(self, run: Any, values: dict[str, Plain]) -> None:
-        """Log a row at its training step, which joins what the step has; W&B accepts none before its newest."""
-        step = values.pop("step", None)
-        if isinstance(step, int) and step >= max(run.step, run.starting_step):
-            run.log(values, step=step)
-            self._given_rows += step != self._open_step
-            self._rows, self._open_step = self._given_rows, step
+        """Log a row at its training step, which joins what the step has; W&B accepts none before its newest.
+
+        W&B's steps are whole: a row between two of them joins the one before, as does a row without a step.
+        """
+        if "step" in values:
+            self._step = floor(values["step"])
+            if self._step == values["step"]:
+                del values["step"]
+        if self._step >= max(run.step, run.starting_step):
+            run.log(values, step=self._step)
+            self._given_rows += self._step != self._open_step
+            self._rows, self._open_step = self._given_rows, self._step
 
     def _give_row(self, record: AnyRecord) -> None:
         try:

@@ -28,6 +28,7 @@ NEAR = 4 << 10  # bytes from the end that usually hold the finish record, and th
 END = 64 << 10  # bytes read from the end
 MOST_PAIRS = 100  # of launches that wrote at the same time; more of them say nothing new
 ENDS = 8  # attempts whose ends are searched for the last values and the highest step
+RANKS = 8  # other ranks among whose attempts it is searched
 _WORD = re.compile(r"\w[\w -]{0,19}")  # what can stand in a list of runs as a state
 
 
@@ -246,6 +247,31 @@ def highest_step(run: Path, rank: int, files: StateJournals | None = None) -> in
     files = files or StateJournals(run)
     newest = sorted(files.streams(rank).items())[-ENDS:]
     return _highest([_highest_of(files, segments) for _, segments in newest])
+
+
+def highest_before(run: Path, rank: int, launch: str) -> int | None:
+    """The highest step of a run before this launch of this rank: by its own attempts, and the newest of other ranks.
+
+    Any rank may have kept the last attempt. Only a few others are searched: of a run that all ranks keep, each has the
+    steps of all.
+    """
+    newest: dict[int, int] = {}
+    for segment in layout.segments(run):
+        newest[segment.rank] = segment.attempt
+    others = sorted(newest.keys() - {rank}, key=lambda other: (-newest[other], other))[:RANKS]
+    files = StateJournals(run, {rank, *others})
+    return _highest([highest_step(run, rank, files), *(_newest_step(files, other, launch) for other in others)])
+
+
+def _newest_step(files: StateJournals, rank: int, launch: str) -> int | None:
+    """The highest step of the newest attempt of a rank that has one, and is not part of this launch."""
+    for _, segments in sorted(files.streams(rank).items(), reverse=True)[:ENDS]:
+        about = _attempt(files, segments)
+        if about.launch == launch and about.state == "running":
+            continue
+        if (step := _highest_of(files, segments)) is not None:
+            return step
+    return None
 
 
 def _highest_of(files: StateJournals, segments: Sequence[Segment]) -> int | None:

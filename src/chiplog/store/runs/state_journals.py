@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from operator import itemgetter
 from pathlib import Path
 
@@ -21,11 +21,15 @@ FIRST = 8 << 10  # bytes that usually hold the first record
 
 
 class StateJournals:
-    """The segments of a run as of now, of all ranks or one; a segment may be compressed."""
+    """The segments of a run as of now, of all ranks or some; a segment may be compressed."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, ranks: Collection[int] | None = None) -> None:
         self.run = run
-        self.entries = reading.entries(run, layout.JOURNAL)
+
+        def wanted(name: str) -> bool:
+            return ranks is None or ((segment := layout.parse_segment(name)) is not None and segment.rank in ranks)
+
+        self.entries = reading.entries(run, layout.JOURNAL, wanted)
         self._status: dict[Segment, os.stat_result] = {}  # of those that are not compressed
         self._packed: dict[Segment, os.stat_result] = {}
         for name, about in self.entries:
