@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -20,11 +24,14 @@ from chiplog.core.records import Step
 from chiplog.metrics.ranks.step_gather import Topic
 from chiplog.metrics.rules.outliers import Outliers
 from chiplog.runtime.ranks.rounds.row_queue import QueuedRow, RowQueue
+from chiplog.sinks import registry
 from chiplog.sinks.shared.lease import Lease
 from chiplog.store.journal import segment_file
+from tests.support.memory import peak, reset_peak
 
 from . import reference
-from .harness import PATIENCE
+from .harness import FULL, PATIENCE
+from .hostile_runs import identity
 
 pytestmark = pytest.mark.timeout(PATIENCE)
 
@@ -190,6 +197,39 @@ def test_a_million_names_in_rules_take_bounded_memory(capfd: pytest.CaptureFixtu
         rule({f"task{n}/{m}/loss": 1.0 for m in range(1000)}, n)
     assert len(rule.state()) == 10_000
     assert capfd.readouterr().err.count("the run has too many") == 1
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "json", "console", "tensorboard", "prometheus"])
+def test_a_million_names_in_a_sink_take_bounded_memory(name: str) -> None:
+    """New names in every row: what a sink remembers of them, and what it saves, has a bound that is reported."""
+    count = 1_000_000 if FULL else 300_000
+    program = "import sys; from tests.faults.test_limits import feed; feed(sys.argv[1], int(sys.argv[2]))"
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+    words = [sys.executable, "-c", program, name, str(count)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False, env=here)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stderr.count("the journal has everything") == (name in ("csv", "prometheus")), done.stderr[-2000:]
+
+
+def feed(name: str, count: int) -> None:
+    """Give a sink rows of a thousand new names each; more than 32 MiB for them, or a state of 16 MiB, is an error."""
+    with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
+        run = Path(folder, "p", "r")
+        run.mkdir(parents=True)
+        sys.stdout = nowhere
+        sink = registry.open_named(name, {"port": 0} if name == "prometheus" else {}, identity(run), {})
+        sink.write([Step(0, 1, 0, {"a": 1.0})])
+        sink.write([])
+        reset_peak()
+        before = peak()
+        for n in range(count // 1000):
+            sink.write([Step(n + 1, n + 1, n, {f"task{n}/metric{m}/loss": 1.0 for m in range(1000)})])
+            if n % 50 == 49:
+                sink.write([])
+        state = sink.state() if hasattr(sink, "state") else None
+        sink.close()
+        assert peak() - before < 32, f"{peak() - before} MiB"
+        assert len(msgspec.json.encode(state)) < 16 << 20
 
 
 def test_a_row_without_memory_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,8 @@ from chiplog.store.parts.format import seal
 from chiplog.store.runs.summary_cache import SummaryCache
 from tests.faults.hostile_runs import command
 from tests.support.memory import peak
+from tests.support.waiting import wait_for
+from tests.views.web.serving import serving
 
 VERBS = ["ls", "show", "doctor", "tail --once", "cat", "report", "compact", "plot", "trace", "export --to csv"]
 VERBS += ["watch --once", "sync --to csv --quiet", "sync --to otel --quiet", "compact --prune"]
@@ -470,6 +472,27 @@ def test_a_bad_run_comes_and_goes(received: Path, monkeypatch: pytest.MonkeyPatc
     journal.write_bytes(data)
     summaries.refresh()
     assert {entry.state for entry in summaries.entries()} == {"finished"}
+
+
+def test_the_page_recovers_from_a_bad_run_by_itself(received: Path) -> None:
+    """The loop that refreshes the list of the server looks again, once the run can be read or is gone."""
+
+    def listed() -> dict[str, str]:
+        return {run["id"]: run["state"] for run in served.get("runs")["runs"]}
+
+    journal = received / "journal" / "r00000-a01-0000.jsonl"
+    data = journal.read_bytes()
+    with serving(received.parents[1]) as served:
+        for gone in (False, True):
+            wait_for(lambda: listed() == {"good": "finished", "received": "finished"}, 20, "both runs")
+            _pipe(journal)
+            wait_for(lambda: listed() == {"good": "finished", "received": "damaged"}, 20, "the bad run")
+            if gone:
+                shutil.rmtree(received)
+            else:
+                journal.unlink()
+                journal.write_bytes(data)
+        wait_for(lambda: listed() == {"good": "finished"}, 20, "only the good run")
 
 
 # -- the one place -----------------------------------------------------------------------------------------------------

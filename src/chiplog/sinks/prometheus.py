@@ -15,6 +15,7 @@ from wsgiref.simple_server import WSGIServer
 from prometheus_client import CollectorRegistry, push_to_gateway, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from chiplog.core import messages
 from chiplog.core.errors import BadSetting
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Finish, Plain, Record, Step
@@ -24,6 +25,8 @@ from chiplog.sinks.shared.service_metrics import service_points
 from chiplog.store.runs.state import state_of
 
 LABELS = ("project", "run", "run_name")
+MOST = 100_000  # series; Prometheus itself advises far fewer per target
+MOST_BYTES = 8 << 20  # of their names
 ANSWER = 0.5  # s for the response to a last scrape
 
 
@@ -48,6 +51,7 @@ class Latest:
 
     def __init__(self, labels: tuple[str, str, str]) -> None:
         self.values: dict[str, float] = {}
+        self._room = MOST_BYTES
         self.step = float("nan")
         self.running = True
         self.labels = tuple(utf8(label) for label in labels)
@@ -59,11 +63,30 @@ class Latest:
             if batch:
                 self.seen.clear()
             for record in batch:
-                self.values |= {utf8(name): double(value) for name, value in service_points(record).items()}
+                for name, value in service_points(record).items():
+                    self._set(utf8(name), double(value))
                 if isinstance(record, Step):
                     self.step = double(record.step)
                 if isinstance(record, Record):
                     self.running = not isinstance(record, Finish)  # a later attempt runs again
+
+    def replace(self, values: Mapping[str, float]) -> None:
+        with self._lock:
+            self.values, self._room = {}, MOST_BYTES
+            for name, value in values.items():
+                self._set(name, value)
+
+    def _set(self, name: str, value: float) -> None:
+        if name not in self.values:
+            if len(self.values) >= MOST or len(name) > self._room:
+                messages.once(
+                    f"prometheus {self.labels}",
+                    f"there are too many series for Prometheus: it gets the first {len(self.values):,}; "
+                    "the journal has everything",
+                )
+                return
+            self._room -= len(name)
+        self.values[name] = value
 
     def end(self) -> None:
         with self._lock:
@@ -144,7 +167,7 @@ class Prometheus:
     def restore(self, state: Mapping[str, Plain]) -> None:
         latest = self._latest
         others = {name: float(value) for name, value in state.get("others", {}).items()}
-        latest.values = {**state.get("values", {}), **others}
+        latest.replace({**state.get("values", {}), **others})
         latest.step = float(state.get("step", "nan"))
         latest.running = state.get("running", True)
 

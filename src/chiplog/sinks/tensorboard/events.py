@@ -16,6 +16,7 @@ from chiplog.store.protobuf.writer import double, integer, message, utf8, varint
 
 VERSION = b"brain.Event:2"
 LONG = 256  # bytes of a tag that is not worth caching
+MOST = 100_000  # tags in the cache; beyond, it starts from scratch
 _DT_FLOAT, _DT_STRING = 1, 7
 _SUCCESS = 1
 
@@ -48,6 +49,8 @@ class Tags:
             field = message(1, utf8(name)) + b"\x15"
             tag = b"\x0a" + varint(len(field) + 4) + field
             if len(tag) < LONG:
+                if len(self._encoded) >= MOST:
+                    self._encoded.clear()
                 self._encoded[name] = tag
         return tag
 
