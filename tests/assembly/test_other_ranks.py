@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import chiplog
+from chiplog.assembly import other_ranks
+from chiplog.core.engine.shutdown import Delivery
 from tests.core.run.begun import begin
 
 ROOT = Path(__file__).parents[2]
@@ -19,13 +22,79 @@ ROOT = Path(__file__).parents[2]
 def test_other_ranks_write_nothing(
     ranks: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where it is said who keeps a journal, nobody else does."""
+    """Where it is said who keeps a journal, nobody else does; their run may be on another machine."""
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("CHIPLOG_RUN_ID", "run")
     with begin(tmp_path / "runs", ranks=ranks) as run:
         run.log({"x": 1.0})
     assert run.finish() and not (tmp_path / "runs").exists() and capsys.readouterr().err == ""
+
+
+class Lazy:
+    """A value that is not read as long as nobody keeps it."""
+
+    def __float__(self) -> float:
+        raise AssertionError("it was read")
+
+
+LOGGED = [
+    ("row", lambda run: run.log({"x": 1.0, "y": Lazy()})),
+    ("nested", lambda run: run.log({"x": {"deep": 1.0}})),
+    ("eval", lambda run: run.eval({"loss": 1.0})),
+    ("table", lambda run: run.table("rows", [{"a": 1}])),
+    ("step", lambda run: run.end_step({"x": 1.0}, step=run.start_step())),
+]
+
+
+@pytest.mark.parametrize("log", [log for _, log in LOGGED], ids=[name for name, _ in LOGGED])
+@pytest.mark.parametrize(
+    ("ranks", "keeper", "said"),
+    [
+        (0, 0, "rank 0 keeps the run and has not logged"),
+        ("last", 3, "rank 3 keeps the run and has not logged"),
+        ([0, 3], 3, "ranks 0, 3 keep the run and have not logged"),
+    ],
+)
+def test_what_the_ranks_that_keep_the_run_do_not_log_is_counted(
+    ranks: object,
+    keeper: int,
+    said: str,
+    log: Callable[[chiplog.Run], object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Said once, with what to do, and `finish` is not true; a row of the keeper under these names is enough."""
+    monkeypatch.setattr(other_ranks, "AT_END", 0.0)
+    monkeypatch.setenv("CHIPLOG_RUN_ID", "run")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+
+    def play(rank: int, call: Callable[[chiplog.Run], object] = str) -> Delivery:
+        monkeypatch.setenv("RANK", str(rank))
+        run = begin(tmp_path, ranks=ranks, reduce=False)
+        call(run)
+        return run.finish()
+
+    assert play(keeper)
+    lost = play(1, log)
+    assert not lost and lost.lost == 1 and said in lost.missing["journal"]
+    assert capsys.readouterr().err.count(f"1 row of rank 1 not kept: {said}") == 1
+    assert play(keeper, lambda run: log(run) if log is not LOGGED[0][1] else run.log({"x": 1.0, "y": 2.0}))
+    assert play(1, log) and "not kept" not in capsys.readouterr().err
+
+
+def test_a_keeper_of_this_machine_that_has_no_run_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has not called `init`, and on this machine its run would be seen."""
+    monkeypatch.setattr(other_ranks, "AT_END", 0.0)
+    for name, value in {"RANK": "3", "LOCAL_RANK": "3", "WORLD_SIZE": "4"}.items():
+        monkeypatch.setenv(name, value)
+    with begin(tmp_path, ranks=1, reduce=False) as run:
+        run.log({"x": 1.0})
+    assert not run.finish()
+    assert "rank 1 keeps the run and has not logged 'x'; init(ranks=[1, 3]) keeps" in capsys.readouterr().err
 
 
 def test_a_rank_that_logs_nothing_leaves_nothing(

@@ -31,9 +31,10 @@ from chiplog.core.run import Run
 from chiplog.core.settings import Settings
 from chiplog.runtime.devices.pending_values import PendingValues
 from chiplog.runtime.process import exit_hooks, start_events
+from chiplog.runtime.ranks.detect import Keepers
 from chiplog.runtime.ranks.rows_without_journal import RowsWithoutJournal, names_in
 from chiplog.runtime.ranks.run_claims import Claims, SharedClaims, numbered
-from chiplog.runtime.ranks.run_owner import Main, Successor
+from chiplog.runtime.ranks.run_owner import AT_END, Main, Successor
 from chiplog.sinks.console.sink import Console
 from chiplog.store import layout
 from chiplog.store.journal.tail import Tail
@@ -78,7 +79,7 @@ def stand_by(
         if reduce is not None:
             made.engine.let_go()
             return
-        unkept = RowsWithoutJournal(rank, partial(_kept_names, path))
+        unkept = RowsWithoutJournal(rank, partial(_kept_names, path, (0,)))
         unkept.add(held)
         made.engine.let_go(unkept)
         background.stop(0.0, lambda: None)
@@ -97,16 +98,32 @@ def stand_by(
     return made
 
 
+def stand_aside(identity: Identity, unkept: RowsWithoutJournal) -> Run:
+    """The run of a rank that writes nothing and takes part in nothing: its rows are counted."""
+    made = Run(Components(identity), identity.config)
+    made.engine.let_go(unkept)
+    exit_hooks.finish_at_exit(made)
+    return made
+
+
 def take_part(
-    identity: Identity, chosen: Settings, stages: Sequence[Stage], reduce: Reduce, probes: Sequence[Probe]
+    identity: Identity,
+    chosen: Settings,
+    stages: Sequence[Stage],
+    reduce: Reduce,
+    probes: Sequence[Probe],
+    unkept: RowsWithoutJournal | None,
 ) -> Run:
-    """The run of a rank that writes nothing: its rows are only part of the statistics."""
+    """The run of a rank that writes nothing: its rows are only part of the statistics, and counted."""
     background = Background("background")
     machine = DeviceHooks(PendingValues(), None, partial(step_meter, quiet=True), step_times)
     parts = Components(
         identity, NullJournal(), background=background, stages=stages, machine=machine, strict=chosen.strict
     )
     made = Run(parts, identity.config)
+    if unkept is not None:
+        made.engine.recorder.listen(unkept.note)
+        made.engine.shutdown.unkept = unkept.missing
     background.add(made.engine.tasks.run_due)
     background.start()
     exit_hooks.finish_at_exit(made)
@@ -114,14 +131,30 @@ def take_part(
     return made
 
 
-def _kept_names(path: Path, names: Collection[str]) -> Collection[str]:
-    """Which of these names rank 0 has logged: usually all, in its first row; all, if its run is elsewhere."""
-    if not any(segment.rank == 0 for segment in layout.segments(path)):
-        return names
-    tail, left = Tail(path, rank=0), set(names)
-    while left and (batch := tail.read()):
-        for record in batch:
-            left.difference_update(names_in(record))
+def unkept_rows(identity: Identity, keepers: Keepers, local: int) -> RowsWithoutJournal:
+    """The rows of a rank that has been told to keep none; `local` is its rank on this machine."""
+    ranks = sorted(keepers.ranks or ())
+    here = identity.rank - local <= keepers.main <= identity.rank  # launchers number the ranks of a machine in a row
+    kept = partial(_kept_names, identity.dir, ranks, here=here)
+    return RowsWithoutJournal(identity.rank, kept, ranks, AT_END)
+
+
+def _kept_names(path: Path, keepers: Collection[int], names: Collection[str], *, here: bool = False) -> Collection[str]:
+    """Which of these names the keepers have logged in this launch: usually all, in their first rows.
+
+    All if their run is elsewhere, unless it should be `here`. Statistics and parts of a name count: `x/mean`, `x/a`.
+    """
+    attempts = {segment.rank: segment.attempt for segment in layout.segments(path) if segment.rank in keepers}
+    if not attempts:
+        return () if here else names
+    left = set(names)
+    for rank, attempt in attempts.items():
+        tail = Tail(path, rank=rank, attempt=attempt)
+        while left and (batch := tail.read()):
+            for record in batch:
+                for name in names_in(record):
+                    parts = name.split("/")
+                    left.difference_update("/".join(parts[:end]) for end in range(1, len(parts) + 1))
     return set(names) - left
 
 

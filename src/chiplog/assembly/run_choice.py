@@ -55,7 +55,8 @@ def make(
 ) -> Run:
     """Start a run next to the current one from complete settings; for front ends that keep several.
 
-    With `succeed`, the first rank that logs something keeps the run if rank 0 logs nothing. With `elsewhere`, a run
+    With `succeed`, the first rank that logs something keeps the run if rank 0 logs nothing; where it has been said who
+    keeps it, rows that are not kept are counted. With `elsewhere`, a run
     whose directory cannot be written is kept in a temporary one.
     """
     mine = ranks_.detect(environ)
@@ -67,17 +68,21 @@ def make(
     reduce = rendezvous.reduce(mine, keepers.main) if rendezvous is not None else None
     stages = [*defaults.stages(chosen.smooth), *stages, *([reduce] if reduce is not None and reduce.is_stage else [])]
     rules = [*defaults.rules(chosen.alerts), *rules]
+    counts = succeed and chosen.ranks != "main" and mine.world > 1 and chosen.mode != "disabled"
     succeed = succeed and chosen.ranks == "main" and mine.world > 1 and chosen.mode != "disabled"
     main = mine.rank == keepers.main
     keeps = chosen.mode != "disabled" and keepers.include(mine.rank)
-    if not keeps and reduce is None and not succeed:
+    if not keeps and reduce is None and not succeed and not counts:
         return run.inert(identity, config, reason="")
     if succeed or not keeps:
         from chiplog.assembly import other_ranks
     if not keeps:
+        unkept = other_ranks.unkept_rows(identity, keepers, mine.local) if counts else None
+        if reduce is None and unkept is not None:
+            return other_ranks.stand_aside(identity, unkept)
         sampled = open_probes(chosen, mine.local, environ)
         if reduce is not None and not succeed:
-            return other_ranks.take_part(identity, chosen, stages, reduce, sampled)
+            return other_ranks.take_part(identity, chosen, stages, reduce, sampled, unkept)
         return other_ranks.stand_by(identity, chosen, objects, stages, rules, environ, reduce, sampled)
     _check_resume(chosen, identity, main=main)
     sinks, services = open_sinks(chosen, objects, identity, environ) if main else ({}, {})

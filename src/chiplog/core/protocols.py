@@ -138,6 +138,10 @@ class Unkept(Protocol):
 
     def note(self, record: Record) -> None: ...
 
+    def note_row(self, metrics: Mapping[str, object]) -> None:
+        """Count a row whose values may be of any kind; they are not read."""
+        ...
+
     def missing(self) -> tuple[int, str]:
         """How many rows, and why."""
         ...

@@ -91,7 +91,9 @@ class Run:
                         self._rules.check(row, step)
                     return metrics  # the copy may still wait to be written, and must not be shared
             elif recorder.inert:  # do not touch values that are not kept
+                recorder.refuse_row(metrics)
                 row = {name: value for name, value in metrics.items() if type(value) in NUMBERS}
+                return row
             else:
                 row = self._splitter.split(metrics, step)
                 if not row:

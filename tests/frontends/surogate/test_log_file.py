@@ -17,6 +17,8 @@ import pytest
 
 import chiplog
 from chiplog.frontends.surogate import LogVerbosity, TrainingRunLogger, log_file
+from chiplog.frontends.surogate import logger as logger_
+from chiplog.frontends.surogate.log_file import LogFile
 from tests.faults.harness import count
 from tests.frontends.surogate.logs import H100, STEP, everything, read
 from tests.probes.stubs import Nvml
@@ -138,6 +140,25 @@ def test_33_a_killed_trainer_has_left_every_record_in_the_file(tmp_path, moment)
     assert steps == list(range(len(steps))) and len(steps) in (last + 1, last + 2), (
         "the last call may not have returned"
     )
+
+
+def test_the_first_call_finds_a_file_that_took_long_to_open(tmp_path, monkeypatch):
+    """On a machine so busy that the thread of the file starts late."""
+    restore, busy = LogFile.restore, threading.Event()
+    threading.Timer(1.5, busy.set).start()
+    monkeypatch.setattr(LogFile, "restore", lambda self, state: busy.wait() and restore(self, state))
+    with TrainingRunLogger(tmp_path / "log.json", verbosity=LogVerbosity.SILENT) as made:
+        made.log_step(0, *STEP)
+        assert [record["step"] for record in read(tmp_path / "log.json")] == [0]
+
+
+def test_a_file_that_cannot_be_opened_is_not_waited_for(tmp_path, monkeypatch, capsys):
+    """The run goes on without it at once."""
+    monkeypatch.setattr(logger_, "START", 600.0)
+    monkeypatch.setattr(LogFile, "restore", lambda self, state: os.open(tmp_path / "no" / "file", os.O_RDONLY))
+    with TrainingRunLogger(tmp_path / "log.json", verbosity=LogVerbosity.SILENT) as made:
+        made.log_step(0, *STEP)
+    assert "sink 'log' failed" in capsys.readouterr().err
 
 
 def test_a_record_is_in_the_file_when_its_call_returns(logger, tmp_path):

@@ -35,6 +35,8 @@ def main(folder: str) -> None:
     play("under-way", {last}, steps=30, pause=0.1)
     play("named", set(range(last + 1)), ranks="last")
     play("several", set(range(last + 1)), ranks=[1, last])
+    play("numbered", set(range(last + 1)), ranks=1)
+    play("unkept", {0}, ranks=1)
     (Path(folder) / f"{rank}.json").write_text(json.dumps(told))
 
 

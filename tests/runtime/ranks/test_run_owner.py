@@ -74,16 +74,25 @@ def test_the_rank_that_logs_keeps_the_run_in_rank_0s_place(launched: tuple[Path,
     assert len(rows) == steps + 1 and rows[0].endswith("loss,lr")
 
 
-def test_a_rank_that_was_named_keeps_the_run_from_the_start(launched: tuple[Path, int]) -> None:
-    """All know which it is, and it has the statistics and the sinks."""
+@pytest.mark.parametrize("name", ["named", "numbered"])
+def test_a_rank_that_was_named_keeps_the_run_from_the_start(launched: tuple[Path, int], name: str) -> None:
+    """As the last one, or by its number: all know which it is, and it has the statistics and the sinks."""
     folder, world = launched
-    ranks = told(folder, world, "named")
-    assert len({rank["dir"] for rank in ranks}) == 1
+    ranks = told(folder, world, name)
+    assert all(rank["complete"] for rank in ranks) and len({rank["dir"] for rank in ranks}) == 1
     path = Path(ranks[0]["dir"])
-    assert kept(path) == {world - 1: list(range(10))}
+    assert kept(path) == {world - 1 if name == "named" else 1: list(range(10))}
     mean = chiplog.read(path).series("loss/mean")
     assert mean.steps.tolist() == list(range(10)) and set(mean.values) == {(world - 1) / 2}
     assert (path / "files" / "metrics.csv").exists() and (path / layout.IDENTITY).exists()
+
+
+def test_rows_of_a_rank_that_was_not_named_are_not_lost_in_silence(launched: tuple[Path, int]) -> None:
+    """Where the rank that was named logs nothing, there are no statistics of them either: `finish` is not true."""
+    folder, world = launched
+    ranks = told(folder, world, "unkept")
+    assert [rank["complete"] for rank in ranks] == [False] + [True] * (world - 1)
+    assert kept(Path(ranks[0]["dir"])) == {1: []}
 
 
 def test_several_may_be_named(launched: tuple[Path, int]) -> None:

@@ -131,8 +131,7 @@ class Components:
         self.tracer.set(False)
         self.files.forget()
         if unkept is not None:
-            self.recorder.stop("")
-            self.recorder.append = unkept.note
+            self.recorder.stop("", unkept=unkept)
             self.shutdown.unkept = unkept.missing
 
     def forked(self) -> None:

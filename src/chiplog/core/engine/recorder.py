@@ -6,7 +6,7 @@ Everything inside a run that records something shares this one object.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from types import TracebackType
 from typing import TypeVar
@@ -15,7 +15,7 @@ from chiplog.core import messages
 from chiplog.core.clock import RunClock
 from chiplog.core.errors import ChiplogError
 from chiplog.core.journals.memory_journal import MemoryJournal, is_logged
-from chiplog.core.protocols import JournalLike
+from chiplog.core.protocols import JournalLike, Unkept
 from chiplog.core.records import Plain, Record, Row
 from chiplog.core.values import text
 
@@ -36,11 +36,14 @@ class Recorder:
         self._run_id, self._strict = run_id, strict
         self._reason = self._fix = ""  # why it is inert, and what to do about it, if that is worth a message
         self._listeners: tuple[Listener, ...] = ()
+        self._unkept: Unkept | None = None  # counts what is refused
 
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
         """Append a record and return it; None if nothing is recorded."""
         if self.inert:
             self.refuse()
+            if self._unkept is not None:
+                self._unkept.note(kind(0, 0, **fields))
             return None
         record = kind(next(self.seq), self.clock.now(), **fields)
         self.append(record)
@@ -68,6 +71,12 @@ class Recorder:
                 f"run {self._run_id}: {self._reason}; what is logged here is not kept{self._fix}",
             )
 
+    def refuse_row(self, metrics: Mapping[str, object]) -> None:
+        """Refuse a row whose values have not been read."""
+        self.refuse()
+        if self._unkept is not None:
+            self._unkept.note_row(metrics)
+
     @property
     def keeps(self) -> bool:
         """Whether records are kept, or may still be."""
@@ -83,10 +92,11 @@ class Recorder:
         if isinstance(self.journal, MemoryJournal):
             self.journal.notice()
 
-    def stop(self, reason: str, fix: str = "") -> None:
-        """Record nothing from now on; what is refused is reported with the reason and, if there is one, a fix."""
-        self.inert, self._reason, self._fix = True, reason, f"; {fix}" if fix else ""
-        self.append = self._refuse_record
+    def stop(self, reason: str, fix: str = "", unkept: Unkept | None = None) -> None:
+        """Record nothing from now on; what is refused is reported with the reason and, if there is one, a fix, or it is
+        counted."""
+        self.inert, self._reason, self._fix, self._unkept = True, reason, f"; {fix}" if fix else "", unkept
+        self.append = self._refuse_record if unkept is None else unkept.note
 
     def listen(self, call: Listener) -> None:
         """Call a function with every record from now on, after it was appended, on the thread that wrote it."""

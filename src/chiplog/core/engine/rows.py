@@ -29,7 +29,7 @@ class RowWriter:
         """Write a row and return it as written."""
         recorder = self._recorder
         if recorder.inert:
-            recorder.refuse()
+            recorder.refuse_row(row)
             return row
         if self._carried.pending:
             self._carried.restore(step)

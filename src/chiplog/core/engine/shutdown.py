@@ -277,7 +277,10 @@ class Shutdown:
             if sink == "journal":
                 continue  # the step has been reported
             messages.say(f"{sink!r} is not complete: {brief}; {where}")
-        return Delivery(not undelivered and not journal.dropped, undelivered, journal.dropped)
+        rows, why = self.unkept()
+        if rows:
+            undelivered["journal"] = why
+        return Delivery(not undelivered and not journal.dropped, undelivered, journal.dropped + rows)
 
     def _unanswered(self, journal: JournalLike) -> Delivery:
         waiting = journal.dropped + journal.waiting

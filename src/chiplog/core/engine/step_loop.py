@@ -109,6 +109,10 @@ class Steps:
         try:
             self._newest = step
             meter = self._meter or self.meter()
+            if isinstance(meter, NoMeter):
+                if metrics:
+                    self._recorder.refuse_row(metrics)
+                return None
             plain: Row = {}
             if type(metrics) is dict and NUMBERS.issuperset(map(type, metrics.values())):
                 plain = metrics

@@ -43,7 +43,7 @@ class LogFile:
     def __init__(self, path: Path, *, fresh: bool) -> None:
         self._json = Json(path, schema.lines, own=True, fresh=fresh)
         self._lock = threading.Lock()
-        self._ready = False  # something has been delivered since the file was restored
+        self.ready = False  # something has been delivered since the file was restored
         self._slow = False
         self._waiting: dict[int, Record] = {}  # by number: logged, and not written
         self._ahead: dict[int, int] = {}  # number and time of records that were written before their delivery
@@ -54,16 +54,16 @@ class LogFile:
         if len(self._waiting) >= MOST:
             return
         self._waiting[record.seq] = record
-        if not self._ready or self._slow:
+        if not self.ready or self._slow:
             return
         if not self._lock.acquire(timeout=PATIENCE):
             self._slow = True
             return
         try:
-            if self._ready:
+            if self.ready:
                 self._write_waiting()
         except Exception:  # the delivery fails too, and reports it
-            self._ready = False
+            self.ready = False
         finally:
             self._lock.release()
 
@@ -74,9 +74,9 @@ class LogFile:
                 if not self._slow:
                     self._write_waiting()
             except BaseException:
-                self._ready = False  # until `restore`
+                self.ready = False  # until `restore`
                 raise
-            self._ready = True
+            self.ready = True
 
     def _add(self, batch: Sequence[AnyRecord]) -> None:
         """Write those delivered records that `write_now` has not written."""
@@ -126,12 +126,12 @@ class LogFile:
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         with self._lock:
-            self._ready = False
+            self.ready = False
             self._ahead = {}
             self._json.restore(state)
             self._ahead = {int(seq): int(at) for seq, at in state.get("there", [])}
 
     def close(self) -> None:
         with self._lock:
-            self._ready = False
+            self.ready = False
             self._json.close()

@@ -23,7 +23,7 @@ from chiplog.metrics import speed_of_light
 from chiplog.metrics.moe import FIELDS
 from chiplog.sinks.console.sink import Console
 
-START = 1.0  # s that the constructor waits for the file
+START = 10.0  # s that the constructor waits for the file: a busy machine may take long to start a thread
 WIDEST = 1 << 16  # characters: lines are never cut
 _SHORT = {"utilization": "expert_utilization", "imbalance": "load_imbalance"}  # the names in the documented call
 STEP_ARGUMENTS = 7  # of every step: its number, epoch, tokens, milliseconds, norm, loss, learning rate
@@ -69,9 +69,19 @@ class TrainingRunLogger:
                 messages.say(f"{path} is not a regular file, so there is no log file; the run has every record")
             if callback is not None:
                 self.run.on_record(_caller(callback))
-            self.flush(START)
+            if file is not None:
+                self._wait_for(file)
         self._ending = weakref.finalize(self, Run.finish, self.run)
         self._ending.atexit = False  # the run has its own exit hook
+
+    def _wait_for(self, file: LogFile) -> None:
+        """Wait until records can be written to the file, unless it cannot be kept."""
+        deadline = time.monotonic() + START
+        while not file.ready and time.monotonic() < deadline:
+            self.run.settle(0.0, "log")
+            if self.run.health()["sinks"]["log"]["state"] != "ok":
+                return
+            time.sleep(0.002)
 
     # -- at the start ------------------------------------------------------------------------------------------------
 
