@@ -15,7 +15,7 @@ from typing import Any
 
 from chiplog import ChiplogError, Run, TrackerBackend
 from chiplog.frontends.ezpz.backends.built_in import BuiltInBackend, CSVBackend, MLflowBackend, OtherSink, WandbBackend
-from chiplog.frontends.ezpz.backends.custom import DirectCalls, QueuedCalls, name_of, sink_factory
+from chiplog.frontends.ezpz.backends.custom import DirectBackends, QueuedCalls, name_of, sink_factory
 from chiplog.frontends.ezpz.backends.service_runs import ActiveWandb
 from chiplog.frontends.ezpz.environment import wandb_is_off
 from chiplog.frontends.ezpz.run_writer import Writer, start_run
@@ -57,11 +57,14 @@ def resolve_backend_names(backends: str | Iterable[str] | None) -> list[str]:
 
 
 class Tracker:
-    """What a `History` reports to. Every method reaches all backends; a failing one is reported once."""
+    """What a `History` reports to. Every method reaches all backends; a failing one is reported once.
+
+    A call that raises is retried, then skipped and counted, whether a backend has a run or is called directly.
+    """
 
     def __init__(self, backends: Iterable[Any] = ()) -> None:
         self.backends = list(backends)
-        self._direct = DirectCalls(self.backends)
+        self._direct = DirectBackends(self.backends)
         self._queued: QueuedCalls | None = None  # on a rank without a journal
         self._start: Callable[[], Run] | None = None  # of a run of its own that has not started
         self._writer: Writer | None = None
@@ -129,7 +132,7 @@ class Tracker:
     def finish(self, timeout: float = 30) -> None:
         """Finish all backends, once they have everything."""
         if (writer := self._open()) is None:
-            self._direct.call("finish")
+            self._direct.finish()
             return
         if self._queued is not None:
             self._queued.finish(timeout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -10,10 +9,7 @@ from typing import Any
 from chiplog.core import messages
 from chiplog.core.values.text import reason
 from chiplog.frontends.kempnerforge.logger import get_logger
-from chiplog.sinks.adapters.backend_calls import Call, Calls
-
-MOST = 10_000  # rows that wait for a backend that is down
-LAST = 5.0  # s at the end to deliver those
+from chiplog.sinks.adapters.direct_calls import DirectCalls
 
 _logger = get_logger("metrics.tracker")
 
@@ -24,26 +20,14 @@ class OwnBackend:
 
     def __init__(self, native: Any) -> None:
         self.native = native
-        self._calls = Calls()
-        self._lost = 0
+        self._calls = DirectCalls(self._report)
 
     def log(self, metrics: Mapping[str, object], step: int) -> None:
-        if len(self._calls) >= MOST:
-            self._lost += 1
-        else:
-            self._calls.add([Call(partial(self.native.log, dict(metrics), step=step))])
-        try:
-            self._calls.make()
-        except BaseException as error:
-            self._report(error)
-            if not isinstance(error, Exception):
-                raise
+        self._calls.call(partial(self.native.log, dict(metrics), step=step))
 
     def close(self) -> None:
         """Deliver what waits, report what was not delivered, and close the backend."""
-        if len(self._calls):
-            self._calls.make_last(time.monotonic() + LAST)
-        if missed := self._calls.skipped + self._lost + len(self._calls):
+        if missed := self._calls.close():
             rows = f"{missed:,} row{'s' * (missed != 1)}"
             _logger.warning(f"{self._name} has not accepted {rows} ({self._calls.why}); the journal has everything")
         try:
@@ -51,7 +35,7 @@ class OwnBackend:
         except Exception as error:
             self._report(error)
 
-    def _report(self, error: BaseException) -> None:
+    def _report(self, error: Exception) -> None:
         if messages.first(f"kempnerforge backend {id(self.native)}"):
             _logger.warning(f"{self._name} fails: {reason(error)}; training continues")
 

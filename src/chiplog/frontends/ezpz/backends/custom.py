@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from chiplog.core.values import convert
 from chiplog.frontends.ezpz.run_writer import is_on_device, leaves
 from chiplog.sinks.adapters.backend_calls import Call
 from chiplog.sinks.adapters.backends import TrackerAdapter
+from chiplog.sinks.adapters.direct_calls import LAST, DirectCalls
 from chiplog.sinks.shared.joined_updates import Updates
 
 logger = logging.getLogger("chiplog.ezpz")
@@ -33,33 +35,66 @@ def name_of(backend: object) -> str:
     return str(getattr(backend, "name", "") or type(backend).__name__).lower()
 
 
-class DirectCalls:
-    """Calls several backends one after the other; one that raises is reported once and does not stop the others."""
+class DirectBackends:
+    """Calls the backends of a list one after the other, and each as far as it works: see `DirectCalls`."""
 
     def __init__(self, backends: Sequence[Any]) -> None:
-        self._backends = backends
-        self._reported: set[tuple[int, str]] = set()
+        self._backends = backends  # may change
+        self._calls: dict[int, _BackendCalls] = {}
 
     def call(self, method: str, *args: object, **kwargs: object) -> None:
         """Call a method of every backend that has it."""
-        for backend in self._backends:
-            if not callable(function := getattr(backend, method, None)):
-                continue
-            try:
-                function(*args, **kwargs)
-            except Exception as error:
-                if (id(backend), method) not in self._reported:
-                    self._reported.add((id(backend), method))
-                    logger.warning(
-                        "backend %s.%s() failed: %s: %s", name_of(backend), method, type(error).__name__, error
-                    )
+        for calls in self._of_all():
+            calls.add(method, *args, **kwargs)
+
+    def finish(self, timeout: float = LAST) -> None:
+        """Make the calls that wait, report how many were not accepted, and finish every backend."""
+        deadline = time.monotonic() + timeout
+        for calls in self._of_all():
+            calls.finish(deadline - time.monotonic())
+
+    def _of_all(self) -> list[_BackendCalls]:
+        return [self._calls.setdefault(id(one), _BackendCalls(one)) for one in self._backends]
+
+
+class _BackendCalls:
+    """The calls to one backend. What fails is reported once per method, and at the end how many were not accepted."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+        self._calls = DirectCalls()
+        self._reported: set[str] = set()
+        self._missed = 0  # as far as reported
+
+    def add(self, method: str, *args: object, **kwargs: object) -> None:
+        if callable(function := getattr(self._native, method, None)):
+            call = partial(self._make, method, partial(function, *_copies(args), **kwargs))
+            self._calls.call(call, numbers=method == "log")
+
+    def finish(self, timeout: float) -> None:
+        missed = self._calls.close(timeout)
+        if missed > self._missed:
+            self._missed, calls = missed, f"{missed:,} call{'s' * (missed != 1)}"
+            logger.warning("backend %s has not accepted %s (%s)", name_of(self._native), calls, self._calls.why)
+        with suppress(Exception):  # it has been reported
+            self._make("finish", getattr(self._native, "finish", tuple))
+
+    def _make(self, method: str, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception as error:
+            if method not in self._reported:
+                self._reported.add(method)
+                name = name_of(self._native)
+                logger.warning("backend %s.%s() failed: %s: %s", name, method, type(error).__name__, error)
+            raise
 
 
 class QueuedCalls:
     """On a rank without a journal: makes the calls that backends get on rank 0, on a thread, from a queue."""
 
     def __init__(self, backends: Sequence[Any]) -> None:
-        self._direct = DirectCalls(backends)
+        self._direct = DirectBackends(backends)
         self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue(MOST)
         self._lost = 0
         self._thread = threading.Thread(target=self._work, name="chiplog-ezpz-backends", daemon=True)
@@ -72,7 +107,7 @@ class QueuedCalls:
 
     def call(self, method: str, *args: object, **kwargs: object) -> None:
         """Call a method of every backend, soon."""
-        self._add(partial(self._direct.call, method, *args, **kwargs))
+        self._add(partial(self._direct.call, method, *_copies(args), **kwargs))
 
     def finish(self, timeout: float) -> None:
         """Make all waiting calls, then `finish`, within the timeout."""
@@ -81,7 +116,7 @@ class QueuedCalls:
             return
         deadline = time.monotonic() + timeout
         try:
-            self._calls.put(partial(self._direct.call, "finish"), timeout=timeout)
+            self._calls.put(partial(self._direct.finish, timeout / 2), timeout=timeout)
             self._calls.put(None, timeout=max(0.1, deadline - time.monotonic()))
         except queue.Full:
             pass
@@ -100,7 +135,8 @@ class QueuedCalls:
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
-            call()
+            with suppress(SystemExit):  # of a backend: this thread is not the training
+                call()
 
 
 def sink_factory(backend: object) -> Callable[..., TrackerAdapter]:
@@ -125,6 +161,11 @@ class _UpdateSink(TrackerAdapter):
             yield Call(partial(self.native.log, dict(metrics), step=step if finite else None, commit=True))
         if isinstance(record, (Table, File)) or (isinstance(record, Event) and record.name == "config"):
             yield from super().calls_for(record)
+
+
+def _copies(arguments: Sequence[object]) -> list[object]:
+    """The arguments of a call that may be made later."""
+    return [dict(one) if type(one) is dict else one for one in arguments]
 
 
 def _copy(value: Any) -> object:
