@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.harness import FULL
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -37,10 +38,10 @@ def plain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return folder / "out", launch(folder, request.param, "plain")
 
 
-@pytest.fixture(scope="module")
-def grouped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("ending") / "grouped"
-    return folder / "out", launch(folder, 2, "grouped")
+@pytest.fixture(scope="module", params=[2, 4] if FULL else [4])
+def grouped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("ending") / f"grouped-{request.param}"
+    return folder / "out", launch(folder, request.param, "grouped")
 
 
 def test_metrics_without_a_group_are_one_dataset(plain: tuple[Path, dict[str, Any]]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chiplog.frontends.ezpz import History
+from tests.faults.harness import FULL
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -54,12 +55,20 @@ def test_one_process_of_a_larger_job_works_and_is_warned(
     assert rows == [{"loss": 0.5}] * 3
 
 
-def test_a_group_that_is_there_by_the_first_update_is_enough(tmp_path: Path) -> None:
+@pytest.mark.parametrize("world", [2, 4] if FULL else [4])
+def test_a_group_that_is_there_by_the_first_update_is_enough(world: int, tmp_path: Path) -> None:
+    """The history began before it, and its rows have statistics of all ranks."""
     (tmp_path / "train.py").write_text(SCRIPT)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={world}"]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [*command, "train.py"], cwd=tmp_path, env=environ, check=True, timeout=110, capture_output=True, text=True
+        [*command, f"--master-port={free_port()}", "train.py"],
+        cwd=tmp_path,
+        env=environ,
+        check=True,
+        timeout=110,
+        capture_output=True,
+        text=True,
     )
     rows = [json.loads(line)["metrics"] for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
-    assert [row.get("loss/mean") for row in rows] == [1.5] * 3, done.stderr
+    assert [row.get("loss/mean") for row in rows] == [(world + 1) / 2] * 3, done.stderr

@@ -25,6 +25,7 @@ from chiplog.frontends.tunix.sft.metrics_logger import (
     TensorboardBackend,
     WandbBackend,
 )
+from tests.faults.harness import FULL
 from tests.frontends.tunix.backend import Keeps
 from tests.sinks.wandb.server import Server
 from tests.support.launchers import start, start_jax
@@ -309,21 +310,24 @@ Path(f"{rank}.json").write_text(json.dumps(Keeps.calls))
 """
 
 
+EVERY = [(engine, world) for engine in ("torch", "jax") for world in (2, 4)]
+
+
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("engine", ["torch", "jax"])
-def test_backends_of_several_processes_get_what_was_logged(engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("engine", "world"), EVERY if FULL else [("torch", 4), ("jax", 2)])
+def test_backends_of_several_processes_get_what_was_logged(engine: str, world: int, tmp_path: Path) -> None:
     """Eight calls for eight values of the first process: no statistics of ranks, and nothing of the others."""
     import json
 
     script = tmp_path / "train.py"
     script.write_text(RANKS)
     if engine == "torch":
-        launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
-        start([*launch, str(script), str(tmp_path), "torch"])
+        launch = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={world}"]
+        start([*launch, f"--master-port={free_port()}", str(script), str(tmp_path), "torch"])
     else:
-        start_jax(2, str(script), str(tmp_path), "jax")
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+        start_jax(world, str(script), str(tmp_path), "jax")
+    first, *others = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(world))
     expected = [
         call for step in range(4) for call in (["actor/train/loss", float(step), step], ["actor/train/kl", 0.5, step])
     ]
-    assert first == expected and second == []
+    assert first == expected and others == [[]] * (world - 1)
