@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from chiplog.frontends.ezpz.environment import EXPERIMENT_VARIABLES
 from tests.sinks.conftest import place, sqlite  # noqa: F401  a server that all tests share
 from tests.sinks.mlflow.server import Server
 from tests.sinks.wandb.server import Server as Wandb
 from tests.support.waiting import wait_for
-from tests.support.wandb_runs import environ
+from tests.support.wandb_runs import environ, offline_rows
 
 SCRIPT = """
 import sys
@@ -112,3 +113,65 @@ def test_two_histories_have_a_run_each(wandb: Wandb, tmp_path: Path, monkeypatch
         "second": [(step, 2 / (step + 1)) for step in range(5)],
     }
     assert [run.exit for run in wandb.runs.values()] == [0, 0]
+
+
+ENDED = """
+from chiplog.frontends.ezpz import History
+
+history = History(project_name="p", backends="wandb")
+for step in range(60):
+    history.update({"loss": 1 / (step + 1)}, step=step)
+"""
+
+
+@pytest.mark.parametrize(("last", "code"), [("", 0), ("raise ValueError('no')", 1)], ids=["end", "exception"])
+def test_a_history_that_is_not_finalized_is_whole_at_wandb(
+    last: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offline, every row is in W&B's file when the script ends, normally or by an exception."""
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED + last], env=environ(), check=False, timeout=100, capture_output=True, text=True
+    )
+    assert done.returncode == code and "not complete" not in done.stderr, done.stderr
+    (run,) = (tmp_path / "runs" / "p").glob("[0-9]*")
+    found = [(row["step"], row["loss"]) for row in offline_rows(run) if "loss" in row]
+    assert found == [(step, 1 / (step + 1)) for step in range(60)]
+
+
+ALONE = """
+from chiplog.frontends.ezpz import MLflowBackend, WandbBackend
+
+here, there = WandbBackend(project_name="alone", config={"lr": 0.1}), MLflowBackend(config={"lr": 0.1})
+for backend in (here, there):
+    for step in range(3):
+        backend.log({"loss": float(step)}, step=step)
+    backend.log_config({"batch": 8})
+print(here.run.id, there.run.info.run_id)
+for backend in (here, there):
+    backend.finish()
+"""
+
+
+@pytest.mark.timeout(300)
+def test_backends_of_services_work_alone(
+    sqlite: Server,  # noqa: F811
+    wandb: Wandb,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each with a run of its own: rows, config and native object; MLflow's experiment is named after the script."""
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "examples" / f"vit{os.getpid()}.py"
+    script.parent.mkdir()
+    script.write_text(ALONE)
+    world = {**environ(wandb), "MLFLOW_TRACKING_URI": sqlite.uri, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    world = {name: value for name, value in world.items() if name not in EXPERIMENT_VARIABLES}
+    done = subprocess.run([sys.executable, script], env=world, check=True, timeout=200, capture_output=True, text=True)
+    (remote,) = wandb.runs.values()
+    there = sqlite.run(f"ezpz.examples.{script.stem}")
+    assert done.stdout.split()[-2:] == [remote.id, there.id]
+    assert (remote.project, remote.exit) == ("alone", 0)
+    assert remote.series("loss") == there.history("loss") == [(step, float(step)) for step in range(3)]
+    assert {"lr": 0.1, "batch": 8}.items() <= remote.values().items()
+    assert {"config.lr": "0.1", "config.batch": "8"}.items() <= there.params.items()
