@@ -5,6 +5,7 @@ Everything inside a run that records something shares this one object.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -37,6 +38,7 @@ class Recorder:
         self._reason = self._fix = ""  # why it is inert, and what to do about it, if that is worth a message
         self._listeners: tuple[Listener, ...] = ()
         self._unkept: Unkept | None = None  # counts what is refused
+        self._refused: Refused | None = None  # the same, if it is reported
 
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
         """Append a record and return it; None if nothing is recorded."""
@@ -64,8 +66,11 @@ class Recorder:
         return Guard(self, what)
 
     def refuse(self) -> None:
-        """Report once that something is not recorded, if there is a reason to give."""
+        """Report once that something is not recorded, if there is a reason to give, and how much at the exit."""
         if self._reason:
+            if self._refused is None or self._refused.process != os.getpid():
+                self._refused = Refused(self._run_id, self._reason)
+            self._refused.add()
             messages.once(
                 f"inert {self._run_id} {os.getpid()}",
                 f"run {self._run_id}: {self._reason}; what is logged here is not kept{self._fix}",
@@ -130,6 +135,24 @@ class Recorder:
         for call in self._listeners:
             with self.guard("on_record"):
                 call(record)
+
+
+class Refused:
+    """Counts what is refused in this process; its exit reports how much that was."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        self.process = os.getpid()
+        self._run_id, self._reason = run_id, reason
+        self._count = count()  # atomic, unlike adding to an integer
+        atexit.register(self.report)
+
+    def add(self) -> None:
+        next(self._count)
+
+    def report(self) -> None:
+        """Report the number, unless the first message was about all there is."""
+        if os.getpid() == self.process and (total := next(self._count)) > 1:
+            messages.say(f"run {self._run_id}: {total:,} records were not kept: {self._reason}")
 
 
 class Guard:
