@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import count
 from types import TracebackType
@@ -36,6 +37,7 @@ class Recorder:
         self.append: Callable[[Record], object] = _discard if journal is None else journal.append
         self._run_id, self._strict = run_id, strict
         self._reason = self._fix = ""  # why it is inert, and what to do about it, if that is worth a message
+        self.repeated: Counter[str] = Counter()  # problems after the first of their kind, which was reported
         self._listeners: tuple[Listener, ...] = ()
         self._unkept: Unkept | None = None  # counts what is refused
         self._refused: Refused | None = None  # the same, if it is reported
@@ -58,8 +60,16 @@ class Recorder:
         if what == "log" and isinstance(error, MemoryError) and self.journal is not None:
             self.journal.count_lost()
         why = text.reason(error) if isinstance(error, ChiplogError) else text.words(error)  # ours is a sentence
-        messages.once(f"{what} {self._run_id} {type(error).__name__}", f"{what}: {why}; training continues")
+        kind = type(error).__name__
+        self.report(f"{what} {self._run_id} {kind}", f"{what}: {why}; training continues", f"{what} ({kind})")
         return {}
+
+    def report(self, key: str, words: str, kind: str) -> None:
+        """Report a problem the first time for this key, and count it under its kind every other time."""
+        if messages.first(key):
+            messages.say(words)
+        else:
+            self.repeated[kind] += 1
 
     def guard(self, what: str) -> Guard:
         """A context whose exceptions are passed to `failed`."""
