@@ -6,6 +6,8 @@ import argparse
 import dataclasses
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -123,3 +125,23 @@ def test_more_mistakes_at_the_door(tmp_path: Path, settings: dict[str, object], 
     """Each says what was given and what can be."""
     with pytest.raises(BadSetting, match=words):
         begin(tmp_path, **settings)
+
+
+def test_a_second_run_ends_the_first_and_nothing_is_lost_silently(tmp_path: Path) -> None:
+    """`init` says why and what to do; the first refused record is reported, and the exit has their number."""
+    script = (
+        "import chiplog\n"
+        "first = chiplog.init(id='first', sinks='none')\n"
+        "second = chiplog.init(id='second', sinks='none')\n"
+        "for step in range(12):\n"
+        "    first.log({'loss': 1.0}, step=step)\n"
+        "    second.log({'loss': 1.0}, step=step)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    ended, refused, total = done.stderr.splitlines()
+    assert ended == (
+        "chiplog: finished run first, which was still open, because a process records one run at a time; "
+        "log to the run that the last init() returned, and start a second one in a process of its own"
+    )
+    assert refused.startswith("chiplog: run first: the run has finished; what is logged here is not kept")
+    assert total == "chiplog: run first: 12 records were not kept: the run has finished"

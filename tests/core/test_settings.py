@@ -32,6 +32,21 @@ def test_a_pyproject_without_us_is_passed_by(tmp_path: Path) -> None:
     assert settings.load({}, {}, tmp_path / "deep").project == "above"
 
 
+@pytest.mark.parametrize(("name", "table"), [("chiplog.toml", ""), ("pyproject.toml", "[tool.chiplog]\n")])
+def test_a_relative_directory_in_a_file_is_in_the_folder_of_the_file(tmp_path: Path, name: str, table: str) -> None:
+    """Wherever below it the process works; those of arguments and variables follow the working directory."""
+    deep = tmp_path / "deep" / "er"
+    deep.mkdir(parents=True)
+    for written, meant in (("out", tmp_path / "out"), ("../out", tmp_path / "../out"), ("/out", Path("/out"))):
+        (tmp_path / name).write_text(f'{table}dir = "{written}"\n')
+        assert settings.load({}, {}, deep).dir == settings.load({}, {}, tmp_path).dir == str(meant)
+        assert (
+            settings.load({"dir": "here"}, {}, deep).dir
+            == settings.load({}, {"CHIPLOG_DIR": "here"}, deep).dir
+            == "here"
+        )
+
+
 def test_environment_texts_become_what_they_mean(tmp_path: Path) -> None:
     """Booleans, numbers and lists are read from text."""
     got = settings.load({}, {"CHIPLOG_STRICT": "1", "CHIPLOG_SMOOTH": "0.9", "CHIPLOG_SINKS": "csv, jsonl"}, tmp_path)

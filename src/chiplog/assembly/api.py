@@ -88,7 +88,10 @@ def init(
     start = _prepare(config, sinks, probes, stages, rules, arguments, succeed=True, elsewhere=False)
     if run.current is not None:
         if not run.current.inert and not run.current.engine.recorder.held:
-            messages.say(f"finished run {run.current.id}, which was still open")
+            messages.say(
+                f"finished run {run.current.id}, which was still open, because a process records one run at a time; "
+                "log to the run that the last init() returned, and start a second one in a process of its own"
+            )
         run.current.finish()
     run.current = start()
     return run.current

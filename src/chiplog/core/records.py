@@ -82,6 +82,9 @@ class HistogramRecord(Record, frozen=True, gc=False, tag="histogram"):
     edges: list[float | str]
     counts: list[int | float]
     step: int | float | None = None
+    min: float | None = None  # of the values themselves, if it was made from values
+    max: float | None = None
+    mean: float | None = None
 
 
 class MatrixRecord(Record, frozen=True, gc=False, tag="matrix"):

@@ -122,15 +122,20 @@ class Run:
         """Append rows (mappings, or a data frame) to a named table."""
         with self._recorder.guard("table"):
             step = self._count.join(step)
+            if isinstance(rows, (str, bytes)):
+                problem = f"rows are mappings or a data frame, not {convert.text(rows)[:60]!r}; it is stored as one row"
+                self._recorder.failed("table", TypeError(problem))
+                rows = [{"value": rows}]
             for batch in batches(rows):
                 self.write(records.Table, name=convert.name(name), rows=batch, step=step)
 
     def alert(
-        self, title: str, level: str = "warn", text: str = "", step: Number | None = None, **evidence: object
+        self, title: str, level: str = "warn", text: str | None = "", step: Number | None = None, **evidence: object
     ) -> None:
         """Record something that needs attention, and call the functions registered with `on_alert`."""
         with self._recorder.guard("alert"):
-            self.engine.alerts.write_by_hand(Finding(str(title), level, str(text), evidence), self._count.join(step))
+            finding = Finding(str(title), level, "" if text is None else str(text), evidence)
+            self.engine.alerts.write_by_hand(finding, self._count.join(step))
 
     def on_alert(self, call: AlertListener) -> AlertListener:
         """Call a function with every alert from now on, on the thread that raised it. Usable as a decorator."""

@@ -129,6 +129,13 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _placed(data: Mapping[str, Plain], folder: Path) -> Mapping[str, Plain]:
+    """The settings of a file in this folder, with a relative `dir` made absolute."""
+    if isinstance(data, dict) and isinstance(directory := data.get("dir"), str):
+        return {**data, "dir": str(folder / Path(directory).expanduser())}
+    return data
+
+
 def _files(cwd: Path) -> list[tuple[str, Mapping[str, Plain]]]:
     for folder in trusted(cwd):  # a run may come from someone else
         for filename in ("chiplog.toml", "pyproject.toml"):
@@ -145,5 +152,6 @@ def _files(cwd: Path) -> list[tuple[str, Mapping[str, Plain]]]:
                 data = tomllib.loads(text)
             except tomllib.TOMLDecodeError as error:
                 raise BadSetting(f"{path} is not valid TOML: {error}") from None
-            return [(str(path), data.get("tool", {}).get("chiplog", {}) if filename == "pyproject.toml" else data)]
+            own = data.get("tool", {}).get("chiplog", {}) if filename == "pyproject.toml" else data
+            return [(str(path), _placed(own, folder))]
     return []

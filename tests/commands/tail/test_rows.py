@@ -87,3 +87,16 @@ def test_hostile_text_does_nothing(cli: Cli) -> None:
         run.log({"\x1b[2J": 1.0})
         run.alert("\x1b]0;owned\x07")
     assert "\x1b" not in cli("tail", "--once")[1]
+
+
+def test_the_gap_of_an_eval_is_that_of_the_live_console(cli: Cli, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """It is to the loss of its step, even if `tail` does not show that step."""
+    with chiplog.init(project="gaps", id="falling", sinks="console") as run:
+        for step in range(10):
+            run.log({"train/loss": 4.0 / (step + 1)}, step=step)
+        run.eval({"loss": 0.5}, step=9)
+    live = [line for line in capsysbinary.readouterr().out.decode().splitlines() if line.startswith(">> eval")]
+    assert "gap +0.1000" in live[0]
+    for count in ("1", "2", "20"):
+        lines = cli("tail", "falling", "--once", "-n", count)[1].splitlines()
+        assert [line for line in lines if line.startswith(">> eval")] == live

@@ -131,4 +131,4 @@ def test_an_unknown_level_becomes_a_warning(capsys: pytest.CaptureFixture[str]) 
     journal = Kept()
     Alerts(Recorder("run", journal, RunClock())).write_by_hand(Finding("x", "loud"), 0)
     assert [alert.level for alert in journal.records if isinstance(alert, Alert)] == ["warn"]
-    assert "no alert level 'loud'; available: info, warn, error" in capsys.readouterr().err
+    assert "no alert level 'loud'; it is stored as 'warn'; available: info, warn, error" in capsys.readouterr().err

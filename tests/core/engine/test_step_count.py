@@ -40,13 +40,13 @@ def test_a_step_that_is_begun_is_joined(steps: StepCount) -> None:
 
 
 def test_odd_steps(steps: StepCount, capsys: pytest.CaptureFixture[str]) -> None:
-    """Any number is a step; what is not one takes the newest, and that is reported."""
+    """Any finite number is a step; what is not one takes the newest, and that is reported."""
     assert steps.resolve(2.5) == (2.5, False)
     assert steps.resolve(True) == (1, False)
     assert steps.resolve("seven") == (1, False)  # type: ignore[arg-type]
-    assert "a step is a number, not 'seven'" in capsys.readouterr().err
-    steps.resolve(math.inf)
-    assert steps.next == 0
+    assert "a step is a finite number, not 'seven'" in capsys.readouterr().err
+    assert steps.resolve(math.inf) == steps.resolve(math.nan) == (1, False)
+    assert steps.next == 2
 
 
 def test_an_evaluation_before_the_first_row_joins_the_last_step_before(steps: StepCount) -> None:

@@ -58,7 +58,7 @@ def test_a_step_that_is_no_number_is_refused_politely(tmp_path: Path, capsys: py
     run = begin(tmp_path, strict=False)
     run.log({"x": 0.0}, step=7)
     assert run.log({"x": 1.0}, step="soon") == {"x": 1.0}  # type: ignore[arg-type]
-    assert "a step is a number" in capsys.readouterr().err
+    assert "a step is a finite number" in capsys.readouterr().err
     assert chiplog.read(run.dir).series("x").steps.tolist() == [7, 7], "the row is kept, at the newest step"
     strict = begin(tmp_path)
     with pytest.raises(TypeError):
@@ -142,14 +142,14 @@ def test_pictures_of_two_attempts_do_not_overwrite_each_other(tmp_path: Path) ->
     assert len(set(files)) == 4 and all(file.stat().st_mode & 0o777 == 0o600 for file in files)
 
 
-def test_steps_that_are_not_finite_are_kept(tmp_path: Path) -> None:
-    """A NaN among the steps is data too."""
-    run = begin(tmp_path)
+def test_rows_of_steps_that_are_not_finite_are_kept(tmp_path: Path) -> None:
+    """At the newest step, as for every other step that is not one."""
+    run = begin(tmp_path, strict=False)
     for step in (1, float("nan"), float("inf")):
         run.log({"x": 5.0, "y": float("nan")}, step=step)
-    assert [str(step) for step in chiplog.read(run.dir).series("x").steps.tolist()] == ["1.0", "nan", "inf"]
+    assert [str(step) for step in chiplog.read(run.dir).series("x").steps.tolist()] == ["1", "1", "1"]
     with run.step() as number:
-        assert number == 0
+        assert number == 2
 
 
 def test_changing_the_row_that_log_gave_back_changes_nothing(tmp_path: Path) -> None:
@@ -242,3 +242,40 @@ def test_an_attribute_that_is_not_stored_is_reported(tmp_path: Path, capsys: pyt
     assert chiplog.read(run.dir).name == run.id
     with begin(tmp_path) as strict, pytest.raises(AttributeError, match=r"run.config\['notes'\] = ... is stored"):
         strict.notes = ""  # type: ignore[attr-defined]
+
+
+def test_repeated_mistakes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first of each kind is reported at once, and the end of the run has the number of the others."""
+    with chiplog.init("p", id="mistakes", dir=tmp_path, sinks="none") as run:
+        run.log({"x": 1}, step=7)
+        for step in ("3", [1], float("nan"), float("inf")):
+            run.log({"x": 1}, step=step)  # type: ignore[arg-type]
+        for _ in range(3):
+            run.log({"image": chiplog.Image("nowhere.png")}, step=8)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" (")[0] for line in lines[:2]] == [
+        "chiplog: log: a step is a finite number, not '3'; the newest step, 7, is used; training continues",
+        "chiplog: cannot record 'image'",
+    ]
+    assert lines[2:] == [
+        "chiplog: run mistakes: 5 more problems like those that were reported: log (BadStep) 3x, log ('image') 2x"
+    ]
+    assert {row.step for row in chiplog.read(run.dir).records("step")} == {7}  # type: ignore[union-attr]
+
+
+def test_text_as_a_table_is_one_row_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not a row for each letter."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.table("t", "abc")
+    (table,) = chiplog.read(run.dir).records("table")
+    assert table.rows == [{"value": "abc"}]  # type: ignore[union-attr]
+    assert "rows are mappings or a data frame, not 'abc'; it is stored as one row" in capsys.readouterr().err
+
+
+def test_an_alert_by_hand_is_stored_as_the_message_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown level becomes a warning, and no text is no text."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.alert("hot", level="fatal", text=None)
+    (alert,) = chiplog.read(run.dir).records("alert")
+    assert (alert.level, alert.text) == ("warn", "")  # type: ignore[union-attr]
+    assert "no alert level 'fatal'; it is stored as 'warn'; available: info, warn, error" in capsys.readouterr().err

@@ -514,7 +514,7 @@ def test_asyncio_is_not_imported_for_spans() -> None:
 
 def test_whatever_is_given_as_name_tag_or_step_is_kept_somehow(run: chiplog.Run) -> None:
     """Nothing raises into the loop, and one odd span costs the others nothing."""
-    run.log({"x": 1}, step=float("nan"))
+    run.tracer.step = float("nan")
     with run.span(["no", "text"]), run.span("tags", tags=[1, 2]) as span:  # type: ignore[arg-type]
         span.tag(more=1)
     with run.span("huge", tags={"text": ["x" * 500_000] * 5}):

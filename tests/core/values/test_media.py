@@ -59,3 +59,17 @@ def test_an_image_takes_what_others_images_take(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.count("takes data and a caption; mode= is ignored") == 1
     assert "no words" in Image([[0.5]], caption=Mute()).problem  # type: ignore[arg-type]
     assert "at least one bin, not 0" in Histogram([1.0, 2.0], bins=0).problem
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0, 1.0, 1.0], [0.0] * 5, [0.1] * 3, [1.0, 2.0, 10.0, float("nan")], [9e307] * 4 + [8e307]]
+)
+def test_a_histogram_knows_the_statistics_of_its_values(values: list[float]) -> None:
+    """Not those of its bins; in the same way for lists and for arrays, and for values whose sum is infinite."""
+    finite = [value for value in values if value == value]
+    for histogram in (Histogram(values), Histogram(np.array(values))):
+        fields = histogram.fields()
+        assert (fields["min"], fields["max"]) == (min(finite), max(finite))
+        assert fields["mean"] == pytest.approx(sum(value / len(finite) for value in finite))
+        assert fields["min"] <= fields["mean"] <= fields["max"]
+    assert Histogram([]).fields().keys() == {"edges", "counts"}

@@ -41,7 +41,7 @@ if run.identity.rank == 0:
              "third": 1 / 3, "big": 2**70, "odd": 2**53 + 1, "yes": True, "no": False, "k\\n\\"ü\\0": 1,
              "lone \\ud800": 2, "__proto__": 3}, step=20)
     run.log({"half": 0.5}, step=20.5)
-    run.log({"lost": 1.5}, step=float("nan"))
+    run.write(chiplog.core.records.Step, step=float("nan"), metrics={"lost": 1.5})  # `log` takes no such step
     run.eval({"loss": 2.5, "tokens": 1048576}, step=20)
     run.event("gpu", id=0, power=350.5, memory={"used": 64.5}, bad=float("nan"))
     run.event("allocator", pools=[{"name": "weights", "device": 1024}, {"name": "cache", "device": 512}])

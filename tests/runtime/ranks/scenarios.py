@@ -350,10 +350,10 @@ def several_calls(mine: Rank) -> Any:
 def own_rows(mine: Rank) -> Any:
     """Rank 0 logs rows that nobody else does, while the others wait for it, as they do in training."""
     run, rows, longest = mine.init(reduce="sync,deadline=0.5"), [], []
-    for step, row in enumerate([{"lr": 0.1}, {}, {"x": 1.0}]):
+    for step, row in enumerate([{"lr": 0.1}, {}]):
         began = time.perf_counter()
         if mine.rank == 0:
-            run.log(row, step=math.nan if step == 2 else step)
+            run.log(row, step=step)
         longest.append(time.perf_counter() - began)
         dist.barrier()
     for step in range(10, 16):

@@ -39,9 +39,19 @@ def test_trend_and_spike_compare_with_recent_rows() -> None:
     assert [one["@spike"] for one in facts] == [0, 1, 1]
 
 
-def test_the_gap_of_an_eval_is_to_the_training_since_the_last_one() -> None:
-    """The mean of the losses in between; without any there is none."""
+def test_the_gap_of_an_eval_is_to_the_loss_of_its_step() -> None:
+    """Or to the newest loss before it; without any there is no gap."""
     progress = Progress(DEFAULT, {})
+    assert progress.eval({"loss": 2.5}, 0) == {}
+    for step, loss in ((0, 4.0), (2, 3.0), (4, 1.0)):
+        progress.step(Row(step, 0, {"loss": loss}))
+    for step, gap in ((4, 1.5), (9, 1.5), (3, -0.5), (2, -0.5)):
+        assert progress.eval({"loss": 2.5}, step) == {"@gap": gap}
+
+
+def test_a_layout_may_compare_evals_with_the_training_since_the_last_one() -> None:
+    """The mean of the losses in between; without any there is none."""
+    progress = Progress(DEFAULT._replace(mean_gap=True), {})
     for step, loss in enumerate((1.0, 3.0)):
         progress.step(Row(step, 0, {"loss": loss}))
     assert progress.eval({"loss": 2.5}) == {"@gap": 0.5}

@@ -259,11 +259,11 @@ def test_wide_characters_take_two_places():
 
 
 def test_an_eval_shows_its_gap_to_training():
-    """The gap is to the mean training loss since the last eval, and NaN does not spoil it."""
+    """The gap is to the training loss of its step, or the newest before it, and NaN does not spoil it."""
     records = [
-        step(1, {"loss": 2.0}),
-        step(2, {"loss": math.nan}),
-        step(3, {"loss": 2.2222}),
+        step(1, {"loss": 4.0}),
+        step(2, {"loss": 2.1111}),
+        step(3, {"loss": math.nan}),
         Eval(0, T, 3, {"loss": 2.1234, "tokens_per_sec": 145_200.0, "time_sec": 0.234, "ppl": 8.36}),
         Eval(0, T, 3, {"eval/loss": 2.0}),
         step(4, {"loss": 1.0}),
@@ -271,7 +271,7 @@ def test_an_eval_shows_its_gap_to_training():
     ]
     shown = [line for line in lines(records) if not line.startswith(":: step       1")]
     assert shown[2] == ">> eval     loss  2.1234 | gap +0.0123 | 145.2k tok/s |   234 ms | ppl 8.36"
-    assert shown[3] == ">> eval     loss  2.0000"
+    assert shown[3] == ">> eval     loss  2.0000 | gap -0.1111"
     assert shown[5] == ">> eval     | accuracy 0.5"
 
 

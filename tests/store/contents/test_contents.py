@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import chiplog
+from chiplog.cli import main
 from chiplog.core.records import Alert, HistogramRecord, Record, Step
 from chiplog.store import layout
 from chiplog.store.contents.contents import Bounds, Contents, Stream, distribution
@@ -138,6 +139,17 @@ def test_a_histogram_has_a_total_a_mean_and_a_range() -> None:
     one = distribution(HistogramRecord(0, 0, "w", [0, 1, 2, 3, 4], [0, 3, 1, 0], step=7))
     assert one is not None
     assert (one.step, one.total, one.mean, one.min, one.max) == (7, 4, 1.75, 1.0, 3.0)
+
+
+def test_a_histogram_of_values_has_their_mean_and_range(tmp_path: Path) -> None:
+    """Not those of the bins, before and after compaction."""
+    with chiplog.init(dir=tmp_path, sinks="none", compact=False) as run:
+        run.log({"ones": chiplog.Histogram([1, 1, 1]), "none": chiplog.Histogram([0.0] * 9)}, step=0)
+    for _ in range(2):
+        ones, none = (Contents(run.dir).refresh().histograms[name] for name in ("ones", "none"))
+        assert (ones.min, ones.mean, ones.max) == (1.0, 1.0, 1.0)
+        assert (none.min, none.mean, none.max) == (0.0, 0.0, 0.0)
+        assert main(["compact", str(run.dir)]) == 0
 
 
 def test_an_empty_histogram_has_no_mean() -> None:

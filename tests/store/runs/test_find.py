@@ -30,6 +30,14 @@ def test_a_run_is_found_by_what_names_it(root: Path, text: str) -> None:
     assert find(text, root).resolve() == (root / "p" / "261101-a").resolve()
 
 
+@pytest.mark.parametrize("name", ["p", "missing", "empty"])
+def test_a_path_without_a_run_is_named_in_full(root: Path, tmp_path: Path, name: str) -> None:
+    """With its first slash, whether there are runs elsewhere or not."""
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunNotFound, match=r"^no run '/no/where/x'"):
+        find("/no/where/x", root / name)
+
+
 def test_a_path_needs_no_root(root: Path) -> None:
     """A directory with a journal is a run."""
     assert find(root / "q" / "261103-c", Path("/nowhere")) == root / "q" / "261103-c"

@@ -12,6 +12,7 @@ from chiplog.commands.tail.output import Output
 from chiplog.core import records
 from chiplog.core.records import AnyRecord
 from chiplog.sinks.console.layout import UNLIMITED
+from chiplog.sinks.console.progress import LOSSES
 from chiplog.sinks.console.sink import RATE, Console
 from chiplog.store import layout, manifest
 from chiplog.store.journal.lines import Scanner
@@ -28,7 +29,8 @@ def follow(stored: Stored, out: Output, args: Namespace) -> None:
     width = None if out.terminal else args.screen.room or UNLIMITED
     config = manifest.load(stored.path).config
     console = Console(cast(TextIO, out), environ=args.environ, width=width, rate=rate, config=config)
-    newest, tail = _newest(stored.path, args.n)
+    older, newest, tail = _newest(stored.path, args.n)
+    console.remember(older)
     try:
         console.write([*_plan(stored.path), *newest])
         for batch in stored.batches(tail) if not args.once else ([],):
@@ -38,16 +40,17 @@ def follow(stored: Stored, out: Output, args: Namespace) -> None:
         out.end("")
 
 
-def _newest(path: Path, count: int) -> tuple[list[AnyRecord], Tail]:
-    """The last records that the console shows, and a tail that continues after them."""
+def _newest(path: Path, count: int) -> tuple[list[AnyRecord], list[AnyRecord], Tail]:
+    """The last records that the console shows, those before them, and a tail that continues after them."""
     main = min((segment.rank for segment in layout.segments(path)), default=0)
     for size in SEARCHED:
         tail = Tail(path, rank=main, positions=None if size is None else near_end(path, size))
         shown = [record for record in _all(tail) if _has_line(record)]
-        if len(shown) >= count:
+        if len(shown) > count:  # an eval needs the loss before it
             break
     shown.sort(key=lambda record: record.time)
-    return shown[max(0, len(shown) - count) :], tail
+    first = max(0, len(shown) - count)
+    return shown[max(0, first - LOSSES) : first], shown[first:], tail
 
 
 def _all(tail: Tail) -> Iterator[AnyRecord]:

@@ -5,7 +5,9 @@ Everything inside a run that records something shares this one object.
 
 from __future__ import annotations
 
+import atexit
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import count
 from types import TracebackType
@@ -35,8 +37,10 @@ class Recorder:
         self.append: Callable[[Record], object] = _discard if journal is None else journal.append
         self._run_id, self._strict = run_id, strict
         self._reason = self._fix = ""  # why it is inert, and what to do about it, if that is worth a message
+        self.repeated: Counter[str] = Counter()  # problems after the first of their kind, which was reported
         self._listeners: tuple[Listener, ...] = ()
         self._unkept: Unkept | None = None  # counts what is refused
+        self._refused: Refused | None = None  # the same, if it is reported
 
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
         """Append a record and return it; None if nothing is recorded."""
@@ -56,16 +60,27 @@ class Recorder:
         if what == "log" and isinstance(error, MemoryError) and self.journal is not None:
             self.journal.count_lost()
         why = text.reason(error) if isinstance(error, ChiplogError) else text.words(error)  # ours is a sentence
-        messages.once(f"{what} {self._run_id} {type(error).__name__}", f"{what}: {why}; training continues")
+        kind = type(error).__name__
+        self.report(f"{what} {self._run_id} {kind}", f"{what}: {why}; training continues", f"{what} ({kind})")
         return {}
+
+    def report(self, key: str, words: str, kind: str) -> None:
+        """Report a problem the first time for this key, and count it under its kind every other time."""
+        if messages.first(key):
+            messages.say(words)
+        else:
+            self.repeated[kind] += 1
 
     def guard(self, what: str) -> Guard:
         """A context whose exceptions are passed to `failed`."""
         return Guard(self, what)
 
     def refuse(self) -> None:
-        """Report once that something is not recorded, if there is a reason to give."""
+        """Report once that something is not recorded, if there is a reason to give, and how much at the exit."""
         if self._reason:
+            if self._refused is None or self._refused.process != os.getpid():
+                self._refused = Refused(self._run_id, self._reason)
+            self._refused.add()
             messages.once(
                 f"inert {self._run_id} {os.getpid()}",
                 f"run {self._run_id}: {self._reason}; what is logged here is not kept{self._fix}",
@@ -130,6 +145,24 @@ class Recorder:
         for call in self._listeners:
             with self.guard("on_record"):
                 call(record)
+
+
+class Refused:
+    """Counts what is refused in this process; its exit reports how much that was."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        self.process = os.getpid()
+        self._run_id, self._reason = run_id, reason
+        self._count = count()  # atomic, unlike adding to an integer
+        atexit.register(self.report)
+
+    def add(self) -> None:
+        next(self._count)
+
+    def report(self) -> None:
+        """Report the number, unless the first message was about all there is."""
+        if os.getpid() == self.process and (total := next(self._count)) > 1:
+            messages.say(f"run {self._run_id}: {total:,} records were not kept: {self._reason}")
 
 
 class Guard:

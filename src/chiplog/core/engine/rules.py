@@ -133,7 +133,8 @@ class Alerts:
         """Write the alert of a caller; an unknown level is reported and becomes a warning."""
         if finding.level not in records.LEVELS:
             choices = ", ".join(records.LEVELS)
-            self._recorder.failed("alert", ValueError(f"no alert level {finding.level!r}; available: {choices}"))
+            problem = f"no alert level {finding.level!r}; it is stored as 'warn'; available: {choices}"
+            self._recorder.failed("alert", ValueError(problem))
             finding = msgspec.structs.replace(finding, level="warn")
         self.write(finding, "", step)
 

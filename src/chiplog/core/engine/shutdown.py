@@ -107,6 +107,7 @@ class SinkDelivery(msgspec.Struct, frozen=True):
 NO_SINKS = SinkDelivery({}, dict, lambda _: {})
 
 
+KINDS = 5  # of repeated problems in the last message
 AFTER_INTERRUPT = 1.0  # s for the steps after one that was interrupted
 
 
@@ -261,6 +262,7 @@ class Shutdown:
             closed.wait(self._left())
         if not closed.is_set():
             return self._unanswered(journal)
+        self._report_repeated()
         if journal.dropped:
             messages.say(
                 f"{journal.dropped:,} records of run {self._identity.id} are missing: "
@@ -281,6 +283,16 @@ class Shutdown:
         if rows:
             undelivered["journal"] = why
         return Delivery(not undelivered and not journal.dropped, undelivered, journal.dropped + rows)
+
+    def _report_repeated(self) -> None:
+        """Report how many problems were like one that has been reported."""
+        if repeated := self._recorder.repeated:
+            kinds = [f"{kind} {number:,}x" for kind, number in repeated.most_common(KINDS)]
+            more = f" and {len(repeated) - KINDS:,} other kinds" if len(repeated) > KINDS else ""
+            messages.say(
+                f"run {self._identity.id}: {repeated.total():,} more problems like those that were reported: "
+                f"{', '.join(kinds)}{more}"
+            )
 
     def _unanswered(self, journal: JournalLike) -> Delivery:
         waiting = journal.dropped + journal.waiting

@@ -84,10 +84,10 @@ class StepCount:
         return int(newest) + 1 if newest - newest == 0 else 0  # a step that is not finite has no successor
 
     def number(self, step: object) -> Number:
-        """A step of any type as a number; the newest step if it is not a number."""
+        """A step of any type as a number; the newest step if it is not a finite number."""
         number = convert.number(step)
-        if number is None:
-            error = BadStep(f"a step is a number, not {step!r}; the newest step, {self.newest}, is used")
+        if number is None or number - number != 0:
+            error = BadStep(f"a step is a finite number, not {step!r}; the newest step, {self.newest}, is used")
             self._recorder.failed("log", error)
             return self.newest
         return int(number) if isinstance(number, bool) else number

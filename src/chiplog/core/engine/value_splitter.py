@@ -66,9 +66,8 @@ class Splitter:
         return split.row, {**split.later, **split.media, **split.texts}
 
     def _report_problem(self, name: str, media: Media, problem: str, step: Number) -> None:
-        messages.once(
-            f"media {self._run} {name}", f"cannot record {name!r} ({problem}); the rest of the row is recorded"
-        )
+        words = f"cannot record {name!r} ({problem}); the rest of the row is recorded"
+        self._recorder.report(f"media {self._run} {name}", words, f"log ({name!r})")
         self._recorder.write(records.TextRecord, name=name, text=f"<{type(media).__name__}: {problem}>", step=step)
 
     def _write_media(self, name: str, media: Media, step: Number) -> str:

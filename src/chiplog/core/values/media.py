@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from chiplog.core import messages, records
 from chiplog.core.values import pictures
@@ -45,9 +46,12 @@ class Text(Media):
 
 
 class Histogram(Media):
-    """A distribution, binned immediately: from values, or from `counts` and `edges` (one more edge than counts)."""
+    """A distribution, binned immediately: from values, or from `counts` and `edges` (one more edge than counts).
 
-    __slots__ = ("counts", "edges", "problem")
+    The minimum, maximum and mean of values are kept as well, because bins have them only approximately.
+    """
+
+    __slots__ = ("counts", "edges", "problem", "statistics")
     kind = records.HistogramRecord
 
     def __init__(
@@ -60,6 +64,7 @@ class Histogram(Media):
     ) -> None:
         self.counts: list[float] = []
         self.edges: list[float] = []
+        self.statistics: dict[str, float] = {}  # of the finite values
         self.problem = ""
         try:
             if counts is not None and edges is not None:
@@ -67,12 +72,13 @@ class Histogram(Media):
             elif bins < 1:
                 raise ValueError(f"a histogram has at least one bin, not {bins}")
             else:
-                self.counts, self.edges = _fast_bin(values, bins) or _bin(_flat(values), bins)
+                binned = _fast_bin(values, bins) or _bin(_flat(values), bins)
+                self.counts, self.edges, self.statistics = binned
         except Exception as error:
             self.problem = words(error)
 
     def fields(self) -> dict[str, records.Plain]:
-        return {"edges": self.edges, "counts": self.counts}
+        return {"edges": self.edges, "counts": self.counts, **self.statistics}
 
 
 class Matrix(Media):
@@ -154,7 +160,10 @@ def _flat(values: Any) -> list[float]:
     return out
 
 
-def _fast_bin(values: Any, bins: int) -> tuple[list[float], list[float]] | None:
+_Binned: TypeAlias = tuple[list[float], list[float], dict[str, float]]  # counts, edges and statistics
+
+
+def _fast_bin(values: Any, bins: int) -> _Binned | None:
     """The same in numpy, for a numpy array; None for anything else."""
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(values, numpy.ndarray):
@@ -163,12 +172,17 @@ def _fast_bin(values: Any, bins: int) -> tuple[list[float], list[float]] | None:
     if not finite.size or finite.max() - finite.min() < 1e-300 * bins:
         return None
     counts, edges = numpy.histogram(finite, bins)
-    return counts.tolist(), edges.tolist()
+    with numpy.errstate(over="ignore"):
+        mean = float(finite.mean())
+    if not math.isfinite(mean):
+        mean = float((finite / finite.size).sum())
+    return counts.tolist(), edges.tolist(), _statistics(float(finite.min()), float(finite.max()), mean)
 
 
-def _bin(values: list[float], bins: int) -> tuple[list[float], list[float]]:
+def _bin(values: list[float], bins: int) -> _Binned:
     finite = [value for value in values if value - value == 0]
     low, high = (float(min(finite)), float(max(finite))) if finite else (0.0, 1.0)
+    statistics = _statistics(low, high, _mean(finite)) if finite else {}
     if high - low < 1e-300 * bins:  # all equal, or too close together to divide
         low, high = low - 0.5, high + 0.5
     if high - low == float("inf"):
@@ -177,4 +191,15 @@ def _bin(values: list[float], bins: int) -> tuple[list[float], list[float]]:
     scale = bins / (high - low)
     for value in finite:
         counts[min(bins - 1, int((value - low) * scale))] += 1
-    return list(counts), [low + (high - low) * i / bins for i in range(bins + 1)]
+    return list(counts), [low + (high - low) * i / bins for i in range(bins + 1)], statistics
+
+
+def _mean(values: list[float]) -> float:
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:  # the sum is beyond all doubles, the mean is not
+        return math.fsum(value / len(values) for value in values)
+
+
+def _statistics(low: float, high: float, mean: float) -> dict[str, float]:
+    return {"min": low, "max": high, "mean": min(max(mean, low), high)}  # rounding may leave the range

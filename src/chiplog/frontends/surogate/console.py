@@ -42,6 +42,7 @@ def layout(verbosity: int) -> Layout:
         recent=1,
         warm_up=9,
         no_gap="n.a.",
+        mean_gap=True,
         blocks={} if quiet else blocks(verbose=verbosity >= LogVerbosity.VERBOSE),
         only=True,
         alerts=not quiet,

@@ -76,6 +76,7 @@ class Layout(NamedTuple):
     recent: int = 10  # losses that the newest one is compared with
     warm_up: int = 1  # gradient norms before one may spike
     no_gap: str = ""  # the gap of an eval without steps before it
+    mean_gap: bool = False  # the gap is to the mean loss since the last eval, not to the loss of the step
     blocks: Mapping[str, Block] = {}  # the lines of events, by their name
     only: bool = False  # only these lines; a row needs a loss
     alerts: bool = True

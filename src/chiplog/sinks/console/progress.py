@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from math import inf, isfinite
 
-from chiplog.core.records import Plain
+from chiplog.core.records import Number, Plain
 from chiplog.core.values.convert import double
 from chiplog.metrics.catalog import TOKENS_PER_SEC
 from chiplog.sinks.console.layout import Cell, Cells, Layout
@@ -15,6 +15,7 @@ from chiplog.sinks.shared.rows import Row
 TOTALS = ("total_steps", "max_steps", "num_steps", "steps", "max_iters")  # names in configs
 PAST = 100  # gradient norms in the mean
 SPIKE = 5.0  # times that mean
+LOSSES = 1000  # newest losses that an eval may be compared with
 PACE = 64  # rows over which the speed is measured
 
 
@@ -35,6 +36,7 @@ class Progress:
         self._norms: deque[float] = deque(maxlen=PAST)
         self._marks: deque[tuple[int | float, int]] = deque(maxlen=PACE)
         self._trained = (0.0, 0)  # sum and count of the losses since the last eval
+        self._by_step: deque[tuple[Number | None, float]] = deque(maxlen=LOSSES)  # finite losses, the newest last
         self._budget: tuple[float, int] | None = None  # tokens to train on, and since when
         self._spent = 0.0
         self._phase = ""
@@ -75,7 +77,7 @@ class Progress:
         if step is not None and self.total:
             self._progress(step, took, facts)
         if (loss := _pick(metrics, layout.loss)) is not None:
-            facts["@trend"] = self._trend(loss)
+            facts["@trend"] = self._trend(step, loss)
         if (norm := _pick(metrics, layout.norm)) is not None:
             facts["@spike"] = self._spike(norm)
         if (epoch := _pick(metrics, layout.epoch)) is not None and isfinite(epoch):
@@ -88,14 +90,28 @@ class Progress:
         self.newest = facts
         return facts
 
-    def eval(self, metrics: Cells) -> dict[str, Cell]:
-        """The facts about an eval: how far its loss is from that of training since the last one."""
-        total, count = self._trained
+    def remember(self, row: Row) -> None:
+        """Note the loss of a row that is not shown, so that a later eval is compared with it."""
+        loss = _pick(row.metrics, self._layout.loss)
+        if loss is not None and isfinite(loss):
+            self._by_step.append((row.step, loss))
+
+    def eval(self, metrics: Cells, step: Number | None = None) -> dict[str, Cell]:
+        """The facts about an eval: how far its loss is from the training loss of its step, or the newest before it."""
+        trained = self._trained_loss(step)
         self._trained = (0.0, 0)
         loss = _pick(metrics, ("loss",))
-        if loss is None or not count:
+        if loss is None or trained is None:
             return {"@gap": self._layout.no_gap} if self._layout.no_gap else {}
-        return {"@gap": loss - total / count}
+        return {"@gap": loss - trained}
+
+    def _trained_loss(self, step: Number | None) -> float | None:
+        """The training loss that an eval of this step is compared with."""
+        if self._layout.mean_gap:
+            total, count = self._trained
+            return total / count if count else None
+        losses = reversed(self._by_step)
+        return next((loss for at, loss in losses if step is None or at is None or at <= step), None)
 
     def _count(self, step: int | float | None) -> None:
         """Count the steps up to this one, including those without a row; a row of an older step does not count."""
@@ -182,12 +198,13 @@ class Progress:
         if self._spent > 0 and row.time > since:
             facts["@eta"] = max(0.0, total - self._spent) * (row.time - since) / 1e9 / self._spent
 
-    def _trend(self, loss: float) -> int:
+    def _trend(self, step: Number | None, loss: float) -> int:
         """Whether a loss is below (-1) or above (1) the mean of the recent ones."""
         if not isfinite(loss):
             return 0
         total, count = self._trained
         self._trained = (total + loss, count + 1)
+        self._by_step.append((step, loss))
         losses = self._losses
         mean = sum(losses) / len(losses) if losses else loss
         losses.append(loss)

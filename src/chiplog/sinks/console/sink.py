@@ -113,6 +113,12 @@ class Console:
             self._catch_up(lines, width)
         self._print(lines, self._progress(width))
 
+    def remember(self, records: Sequence[AnyRecord]) -> None:
+        """Note the losses of older records that are not shown, so that the gaps of evals are those of the live run."""
+        for record in records:
+            if isinstance(record, Step) and not record.across:
+                self._status.remember(Row(record.step, record.time, record.metrics))
+
     def leave(self) -> None:
         """Print no last line, because another rank keeps the run."""
         self._place = ""
@@ -133,7 +139,7 @@ class Console:
                 return
             self._catch_up(lines, width)
             metrics = {name.removeprefix("eval/"): value for name, value in record.metrics.items()}
-            facts = self._status.eval(metrics)
+            facts = self._status.eval(metrics, record.step)
             before, behind = self._layout.around_evals if self._colour else ("", "")
             lines.append(before + self._eval_line.put(metrics, facts, width=width, colour=self._colour) + behind)
         elif isinstance(record, Alert):

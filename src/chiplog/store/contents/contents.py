@@ -239,7 +239,7 @@ class Contents:
 
 
 class Distribution(NamedTuple):
-    """A histogram, the total of its counts, their mean, and the range of the bins that have any."""
+    """A histogram, the total of its counts, and the mean and range of its values or, if unknown, those of its bins."""
 
     name: str
     step: Number | None
@@ -266,6 +266,9 @@ def distribution(record: HistogramRecord, logged: int = 1) -> Distribution | Non
     centres = [low / 2 + high / 2 for low, high in pairwise(edges)]
     mean = sum(count / total * centre for count, centre in zip(counts, centres, strict=True)) if filled else None
     low, high = (edges[filled[0]], edges[filled[-1] + 1]) if filled else (None, None)
+    of_values = record.min, record.max, record.mean
+    if all(value is not None and isfinite(value) for value in of_values):
+        low, high, mean = of_values
     return Distribution(record.name, record.step, logged, edges, counts, total, mean, low, high)
 
 

@@ -154,7 +154,7 @@ def _matching(text: str | Path, root: Path) -> list[_Candidate]:
                 for meaning in _MEANINGS:
                     if matching := meaning(rest, of_project):
                         return matching
-    raise RunNotFound(_unknown(wanted, candidates, root))
+    raise RunNotFound(_unknown(str(text), wanted, candidates, root))
 
 
 def _latest(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:
@@ -217,17 +217,18 @@ def _alike(pattern: str, name: str) -> bool:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _unknown(wanted: str, candidates: Sequence[_Candidate], root: Path) -> str:
+def _unknown(text: str, wanted: str, candidates: Sequence[_Candidate], root: Path) -> str:
+    """The message names the text as it was given; suggestions are for what is wanted."""
     if not root.is_dir():
-        return f"no run {wanted!r}: there is no directory {str(root)!r}; choose another with --dir or CHIPLOG_DIR"
+        return f"no run {text!r}: there is no directory {str(root)!r}; choose another with --dir or CHIPLOG_DIR"
     if not candidates:
-        return f"no run {wanted!r} under {root}, which has no runs; `chiplog demo` makes one, --dir chooses another"
+        return f"no run {text!r} under {root}, which has no runs; `chiplog demo` makes one, --dir chooses another"
     projects = dict.fromkeys(name for one in candidates for name in one.projects)
     names = dict.fromkeys(name for one in candidates for name in one.names if name)
     if "/" in wanted:
         names = {f"{one.project}/{name}": None for one in candidates for name in one.names if name}
     hint = did_you_mean(wanted, [*projects, LATEST, *names])
-    return f"no run {wanted!r} under {root}; {hint}available: {_some(candidates)}"
+    return f"no run {text!r} under {root}; {hint}available: {_some(candidates)}"
 
 
 def _projects(wanted: str, candidates: Sequence[_Candidate]) -> str:
