@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import chiplog
-from chiplog.cli import main
 
 from .conftest import Cli
 
@@ -43,11 +42,10 @@ def test_a_stage_that_fails_is_an_error_at_the_end(cli: Cli, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("words", [("--pictures", "gif"), ("--data", "xlsx"), ("--only", "plot")])
-def test_a_format_that_does_not_exist_is_an_error(words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_format_that_does_not_exist_is_an_error(cli: Cli, words: tuple[str, str]) -> None:
     """The message lists the choices, and nothing is written."""
-    with pytest.raises(SystemExit) as end:
-        main(["report", "latest", *words])
-    assert end.value.code == 2 and f"{words[1]!r} is not one of: " in capsys.readouterr().err
+    code, _, err = cli("report", "latest", *words)
+    assert code == 2 and f"{words[1]!r} is not one of: " in err
 
 
 def test_runs_are_compared(cli: Cli, path: Path, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def smooth(values: Floats) -> Floats:
 
 
 def _weighted(values: Floats, widest: int) -> Floats:
-    """The weighted sums of neighbours up to this far away; near the ends, only as far as there are some on both sides."""
+    """The weighted sums of neighbours up to this far away; near the ends, as far as there are some on both sides."""
     weights = _weights(widest)
     sums: Floats = np.convolve(values, weights, "same") if len(values) >= len(weights) else np.zeros(len(values))
     for near in range(len(values)):
