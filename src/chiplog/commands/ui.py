@@ -52,6 +52,10 @@ def run(args: Namespace) -> int:
     root, *others = [Path(path).expanduser() for path in args.runs] or [args.root]
     others += args.more_roots
     for path in (root, *others):
+        if path.is_file():
+            from chiplog.store.foreign import registry  # needs numpy, which the server loads after its first page
+
+            raise RunNotFound(registry.no_runs_in(str(path)))
         if not path.is_dir() and (args.runs or args.export):
             raise RunNotFound(f"no directory {str(path)!r}; use the one given to chiplog.init(dir=...)")
     if not root.is_dir():
