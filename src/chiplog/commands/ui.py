@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
         from chiplog.views.web.export import export  # needs numpy, which the server loads after its first page
 
         written = export(root, Path(args.export), args.choose, others)
-        print(f"{len(written)} runs in {Path(args.export) / 'index.html'}")
+        print(f"{len(written):,} {'run' if len(written) == 1 else 'runs'} in {Path(args.export) / 'index.html'}")
         return 0
     from chiplog.views.web import auth, server, token_file  # needs h11, which the help does without
 
