@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import REMAINDER, SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
+from typing import Any, NoReturn
 
 from chiplog.assembly import runs_dir
 from chiplog.commands.shared import foreign_paths
@@ -77,7 +78,7 @@ def parser(words: Collection[str] | None = None) -> ArgumentParser:
 
     A verb that is not loaded costs nothing, however much it imports.
     """
-    top = ArgumentParser(
+    top = _Parser(
         prog="chiplog",
         description="Inspect training runs.",
         epilog=EXAMPLES,
@@ -85,9 +86,9 @@ def parser(words: Collection[str] | None = None) -> ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"chiplog {VERSION}", help="show the version and exit")
     top.add_argument("--dir", metavar="DIR", help="where the runs are (default: CHIPLOG_DIR, settings, or runs)")
-    anywhere = ArgumentParser(add_help=False)
+    anywhere = _VerbParser(add_help=False)
     anywhere.add_argument("--dir", metavar="DIR", default=SUPPRESS, help="where the runs are")
-    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_VerbParser)
     for name, file in _verbs().items():
         summary = _summary(file)
         verb = verbs.add_parser(
@@ -127,6 +128,35 @@ def _parse(words: Sequence[str]) -> Namespace | None:
         line.print_help()
         return None
     return line.parse_args(_joined(words))
+
+
+class _Parser(ArgumentParser):
+    """A parser whose mistakes are one line, with the usage of the verb they belong to."""
+
+    def error(self, message: str) -> NoReturn:
+        usage = self._get_formatter()
+        usage.add_usage(None, self._get_positional_actions(), [], "")
+        words = " ".join(usage.format_help().split())
+        raise BadSetting(f"{message}; usage: {words} [OPTIONS]; {self.prog} --help lists the options")
+
+
+class _VerbParser(_Parser):
+    """The parser of a verb, which takes options between positional arguments, too: `plot RUN --log NAME`."""
+
+    _inside = False  # whether argparse, which parses the two kinds separately, calls this itself
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._inside or any(one.nargs == REMAINDER for one in self._get_positional_actions()):
+            parsed, rest = super().parse_known_args(args, namespace)
+        else:
+            self._inside = True
+            try:
+                parsed, rest = self.parse_known_intermixed_args(args, namespace)
+            finally:
+                self._inside = False
+        if rest and not self._inside:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return parsed, rest
 
 
 def _joined(words: Sequence[str]) -> list[str]:

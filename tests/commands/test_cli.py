@@ -59,6 +59,23 @@ def test_a_verb_with_a_mistake(cli: Cli, words: list[str]) -> None:
     assert code == 2 and "no verb 'shwo'; did you mean 'show'" in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["plot", "first", "--lgo", "loss"], "unrecognized arguments: --lgo"),
+        (["plot", "first", "--marker", "x"], "argument --marker: invalid choice: 'x'"),
+        (["tail", "a", "b"], "unrecognized arguments: b"),
+        (["compare"], "the following arguments are required: RUN"),
+        (["show", "--of"], "argument --of: expected one argument"),
+    ],
+)
+def test_every_usage_error_is_one_line(cli: Cli, words: list[str], what: str) -> None:
+    """With the usage of its verb, not that of the whole program."""
+    code, out, err = cli(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"chiplog: {what}") and f"usage: chiplog {words[0]} " in err
+
+
 def test_every_verb_has_help_without_its_packages() -> None:
     """Help needs neither numpy nor pyarrow nor h11."""
     script = (

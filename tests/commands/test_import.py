@@ -66,6 +66,18 @@ def test_a_folder_without_runs_is_a_usage_error(tmp_path: Path, capsys: pytest.C
     assert "tensorboard" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["import", "show", "plot", "ui"])
+def test_every_verb_says_why_a_table_is_not_a_run(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the path exists, `no run 'bad.csv'` would send its owner to search for a typo."""
+    monkeypatch.chdir(tmp_path)
+    Path("bad.csv").write_text("loss,acc\n1,2\n")
+    assert main([verb, "bad.csv"]) == 2
+    error = capsys.readouterr().err
+    assert "none of its columns (loss, acc) is a step; rename one to 'step'" in error and error.count("\n") == 1
+
+
 def test_what_could_not_be_kept_is_listed(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Per source, with the reason."""
     (file,) = (logs / "first").iterdir()

@@ -103,3 +103,11 @@ def test_twelve_curves_have_a_character_each_and_the_whole_title(cli: Cli) -> No
     legend = [line for line in out.splitlines() if ": loss" in line]
     signs = [entry.split()[0] for line in legend for entry in line.split("  ") if ": loss" in entry]
     assert len(signs) == 12 == len(set(signs)), legend
+
+
+@pytest.mark.usefixtures("path")
+def test_options_may_stand_between_the_arguments(cli: Cli) -> None:
+    """`plot first --x tokens train/loss` draws what it does with the option at the end."""
+    between = cli("plot", "first", "--x", "tokens", "train/loss")
+    assert between == cli("plot", "first", "train/loss", "--x", "tokens") and between[0] == 0
+    assert cli("compare", "first", "--metric", "loss", "first")[2].count("twice") == 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import chiplog
-from chiplog.cli import main
 
 from .conftest import Cli
 
@@ -24,6 +24,18 @@ def test_formats_and_places_may_be_chosen(cli: Cli, tmp_path: Path) -> None:
     code, _, _ = cli("report", "latest", "-o", tmp_path / "out", "--data", "csv,nc", "--pictures", "svg")
     made = {str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*") if one.is_file()}
     assert code == 0 and {"train.csv", "eval.nc", "plots/mplot/train/loss.svg", "plots/tplot/train/loss.txt"} <= made
+
+
+def test_a_run_that_cannot_be_written_needs_another_directory(
+    cli: Cli, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error suggests `-o`, which works."""
+    monkeypatch.setattr("os.access", lambda _, mode: not mode & os.W_OK)
+    code, out, err = cli("report", "latest", "--only", "text")
+    assert (code, out) == (2, "") and f"{path.name}/files cannot be written; choose another directory" in err
+    assert err.count("\n") == 1 and "-o DIR" in err
+    code, out, _ = cli("report", "latest", "--only", "text", "-o", tmp_path / "out")
+    assert code == 0 and out.endswith(" files (3 text plots)\n")
 
 
 @pytest.mark.usefixtures("path")
@@ -43,11 +55,10 @@ def test_a_stage_that_fails_is_an_error_at_the_end(cli: Cli, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("words", [("--pictures", "gif"), ("--data", "xlsx"), ("--only", "plot")])
-def test_a_format_that_does_not_exist_is_an_error(words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_format_that_does_not_exist_is_an_error(cli: Cli, words: tuple[str, str]) -> None:
     """The message lists the choices, and nothing is written."""
-    with pytest.raises(SystemExit) as end:
-        main(["report", "latest", *words])
-    assert end.value.code == 2 and f"{words[1]!r} is not one of: " in capsys.readouterr().err
+    code, _, err = cli("report", "latest", *words)
+    assert code == 2 and f"{words[1]!r} is not one of: " in err
 
 
 def test_runs_are_compared(cli: Cli, path: Path, tmp_path: Path) -> None:

@@ -23,7 +23,10 @@ def read(which: str | Path = "latest", *, dir: str | Path | None = None) -> Stor
     cached = foreign_runs.cached(Path(which))
     if cached is not None:
         which, root = find.LATEST, cached
-    return Stored(find.find(which, root), cache=cache_dir(os.environ))
+    try:
+        return Stored(find.find(which, root), cache=cache_dir(os.environ))
+    except RunNotFound as error:
+        raise foreign_runs.explained(error, which) from None
 
 
 def runs(dir: str | Path | None = None, project: str | None = None, *, where: str = "") -> list[Stored]:

@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
             raise RunNotFound(f"no file or folder {text!r}")
         found_here = registry.find(path)
         if not found_here:
-            raise RunNotFound(f"{text!r} has no runs in a format that chiplog reads: {', '.join(registry.names())}")
+            raise RunNotFound(registry.no_runs_in(text))
         runs += found_here
     imported = _import(runs, args, conversion.preview if args.dry_run else conversion.convert)
     if args.json:

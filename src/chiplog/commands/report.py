@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from chiplog.commands.shared.arguments import add_run, one_of, whole_number
 from chiplog.commands.shared.open_run import open_run
 from chiplog.core import display
+from chiplog.core.errors import BadSetting
 from chiplog.core.messages import clean
 from chiplog.store.runs import find
 from chiplog.views.charts.text_style import TextStyle
@@ -58,6 +60,8 @@ def run(args: Namespace) -> int:
     from chiplog.views.report.write import finalize
 
     stored = open_run(find.find(args.run, args.root), args)
+    if args.output is None:
+        _check_writable(stored.path)
     screen = args.screen
     ending = finalize(
         stored,
@@ -79,8 +83,20 @@ def run(args: Namespace) -> int:
             print(f"{clean(str(path))}  {display.size(path.stat().st_size)}")
     pictures = sum(path.suffix.removeprefix(".") in PICTURES for path in ending.made)
     texts = sum(path.suffix == ".txt" for path in ending.made)
-    print(f"{len(ending.made):,} files, including {pictures:,} pictures and {texts:,} text plots")
+    kinds = [_count(number, noun) for number, noun in ((pictures, "picture"), (texts, "text plot")) if number]
+    print(_count(len(ending.made), "file") + (f" ({', '.join(kinds)})" if kinds else ""))
     return 1 if ending.trouble else 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _check_writable(run: Path) -> None:
+    """Raise `BadSetting` if the output cannot be written into the run, such as that of another user."""
+    place = files if (files := run / "files").is_dir() else run
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise BadSetting(f"{place} cannot be written; choose another directory for the report with -o DIR")
 
 
 def _warmup(text: str) -> int | float:

@@ -13,6 +13,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
+from chiplog.assembly import foreign_runs
 from chiplog.commands.shared.arguments import port
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, RunNotFound
@@ -52,6 +53,8 @@ def run(args: Namespace) -> int:
     root, *others = [Path(path).expanduser() for path in args.runs] or [args.root]
     others += args.more_roots
     for path in (root, *others):
+        if path.is_file():
+            raise RunNotFound(foreign_runs.no_runs_in(path))
         if not path.is_dir() and (args.runs or args.export):
             raise RunNotFound(f"no directory {str(path)!r}; use the one given to chiplog.init(dir=...)")
     if not root.is_dir():
@@ -60,7 +63,7 @@ def run(args: Namespace) -> int:
         from chiplog.views.web.export import export  # needs numpy, which the server loads after its first page
 
         written = export(root, Path(args.export), args.choose, others)
-        print(f"{len(written)} runs in {Path(args.export) / 'index.html'}")
+        print(f"{len(written):,} {'run' if len(written) == 1 else 'runs'} in {Path(args.export) / 'index.html'}")
         return 0
     from chiplog.views.web import auth, server, token_file  # needs h11, which the help does without
 

@@ -170,6 +170,16 @@ def test_the_steps_of_an_attempt_are_its_lowest_and_highest(cli: Cli, tmp_path: 
     assert (attempt["first_step"], attempt["last_step"]) == (2, 9)
 
 
+def test_matrices_are_listed(cli: Cli, tmp_path: Path) -> None:
+    """With the shape and the step of the newest one."""
+    with chiplog.init("p", id="r", dir=tmp_path, sinks="none") as run:
+        for step in range(5):
+            run.log({"moe/load": chiplog.Matrix([[1.0, 2.0, 3.0], [4.0, 5.0, step]])}, step=step)
+    lines = [line.split() for line in cli("show", str(run.dir))[1].splitlines()]
+    assert ["moe/load", "2", "×", "3", "4"] in lines
+    assert json.loads(cli("show", str(run.dir), "--json")[1])["matrices"] == {"moe/load": {"shape": [2, 3], "step": 4}}
+
+
 def test_tables_and_texts_are_listed(cli: Cli, tmp_path: Path) -> None:
     """On the page and as JSON: how many rows with which columns, and the newest text."""
     with chiplog.init("p", id="r", dir=tmp_path, sinks="none") as run:

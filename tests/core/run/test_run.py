@@ -273,7 +273,7 @@ def test_text_as_a_table_is_one_row_and_reported(tmp_path: Path, capsys: pytest.
 
 
 def test_an_alert_by_hand_is_stored_as_the_message_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An unknown level becomes a warning, and no text is no text."""
+    """An unknown level becomes a warning, and without a text there is none."""
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
         run.alert("hot", level="fatal", text=None)
     (alert,) = chiplog.read(run.dir).records("alert")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -107,3 +108,20 @@ def test_what_a_format_did_not_foresee_is_named(source: ForeignRun, tmp_path: Pa
 
     done = conversion.convert(replace(source, read=broken), tmp_path / "runs")
     assert done.points == 2 * STEPS and done.lost == {"the rest could not be read: LookupError: odd": 1}
+
+
+def test_a_file_that_was_touched_is_not_running(tmp_path: Path) -> None:
+    """The times of its rows say when it ended and how long it took, and goodput is a share of that."""
+    rows = "".join(f"{step},{1.0 / (step + 1)},{1_700_000_000 + 10 * step}\n" for step in range(20))
+    (tmp_path / "old.csv").write_text(f"step,loss,timestamp\n{rows}")
+    (source,) = registry.find(tmp_path / "old.csv")
+    run = Stored(conversion.convert(source, tmp_path / "runs").run)
+    assert run.state == "ended" and [one.seconds(time.time_ns()) for one in run.attempts] == [190.0]
+    assert run.goodput().wall == 190.0
+
+
+def test_a_file_with_rows_of_now_is_running(tmp_path: Path) -> None:
+    """Until nothing has come for a minute."""
+    (tmp_path / "new.csv").write_text(f"step,loss,timestamp\n0,1.0,{time.time() - 5}\n")
+    (source,) = registry.find(tmp_path / "new.csv")
+    assert Stored(conversion.convert(source, tmp_path / "runs").run).state == "running"

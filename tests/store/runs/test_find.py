@@ -45,13 +45,31 @@ def test_a_path_needs_no_root(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("2611", "'2611' matches 3 runs"), ("twin", "use a longer prefix or the id"), ("zzz", "no run 'zzz' under")],
+    [("2611", "'2611' matches 3 runs"), ("twin", "use an id: 261102-b is the newest"), ("zzz", "no run 'zzz' under")],
 )
 def test_what_names_no_single_run_is_an_error_that_lists_them(root: Path, text: str, message: str) -> None:
     """So that the next try succeeds."""
     with pytest.raises(RunNotFound, match=message) as error:
         find(text, root)
     assert "261103-c" in str(error.value)
+
+
+def test_runs_of_the_same_name_are_listed_with_their_times(root: Path) -> None:
+    """A longer prefix of an exact name would not help."""
+    with pytest.raises(RunNotFound, match=r"^2 runs are named 'twin': q/261103-c \(started .*\), p/261102-b") as error:
+        find("twin", root)
+    assert "prefix" not in str(error.value)
+    assert find("p/twin", root).name == "261102-b"
+
+
+def test_a_file_that_is_no_run_gives_the_reason(root: Path, tmp_path: Path) -> None:
+    """A table without a step is not a run, and an empty folder holds none."""
+    (tmp_path / "bad.csv").write_text("loss,acc\n1,2\n")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunNotFound, match=r"none of its columns \(loss, acc\) is a step; rename one to 'step'"):
+        find(tmp_path / "bad.csv", root)
+    with pytest.raises(RunNotFound, match="has no runs in a format that chiplog reads: tensorboard"):
+        find(tmp_path / "empty", root)
 
 
 def test_all_runs_are_listed_oldest_first(root: Path) -> None:

@@ -35,6 +35,18 @@ def test_only_a_rough_line_is_smoothed() -> None:
     assert np.std(smooth(rough) - straight) < np.std(rough - straight) / 2
 
 
+def test_a_smoothed_line_starts_and_ends_on_its_values() -> None:
+    """A loss that falls fastest at first is not lower there than it was, also if NaN surrounds it."""
+    rough = 1.2 + 2.7 * np.exp(-np.arange(500) / 10) + np.random.default_rng(0).normal(0, 0.02, 500)
+    line = smooth(rough)
+    assert line[0] == rough[0] and line[-1] == rough[-1]
+    assert np.abs(line - rough).max() < 0.3 and np.isfinite(line).all()
+    hole = np.concatenate([np.full(5, math.nan), rough, np.full(5, math.nan)])
+    hole[200:210] = math.nan
+    line = smooth(hole)
+    assert line[5] == hole[5] and line[504] == hole[504] and math.isnan(line[4]) and math.isnan(line[505])
+
+
 def test_a_shared_unit_is_the_label() -> None:
     """Different units have none."""
     assert label(["a_sec", "b_sec"]) == "s" and label(["a_sec", "loss"]) == ""

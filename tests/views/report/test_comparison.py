@@ -60,7 +60,7 @@ def test_settings_that_differ_are_named() -> None:
 
 
 def test_three_runs_are_each_beside_the_first() -> None:
-    found = grid(compare([make("a", 1.0), make("b", 1.0), make("c", 3.0)]), "At equal step")
+    found = grid(compare([make("a", 1.0), make("b", 1.0, seed=1), make("c", 3.0)]), "At equal step")
     rows = [dict(zip(found.head, row, strict=True)) for row in found.rows if row[0] == "train/loss"]
     assert [(row["run"], row["verdict"]) for row in rows] == [("b", "within the noise"), ("c", "clear")]
 
@@ -75,6 +75,24 @@ def test_runs_that_share_nothing() -> None:
     with chiplog.init(project="p", sinks="none", config={"x": 1}) as run:
         run.log({"other": 1.0})
     assert grid(compare([make("a", 1.0), chiplog.read(run.dir)]), "Config").rows
+
+
+def test_runs_without_a_common_metric_are_told_apart() -> None:
+    """In a line, with what each has."""
+    with chiplog.init(project="p", id="b", sinks="none") as run:
+        run.log({"reward": 1.0})
+    text = to_text(compare([make("a", 1.0), chiplog.read(run.dir)]), width=None)
+    assert "The runs have no metric in common." in text and "reward" in text and "train/loss" in text
+
+
+def test_a_value_is_below_the_name_of_its_run() -> None:
+    """And constants that are the same in both are equal, not within a noise that they do not have."""
+    for name in ("a", "b"):
+        with chiplog.init(project="p", id=name, sinks="none", alerts=False) as run:
+            for step in range(20):
+                run.log({"train/loss": 0.5}, step=step)
+    found = row(compare([chiplog.read("a"), chiplog.read("b")]), "At equal step")
+    assert (found["a"], found["b"], found["verdict"]) == ("0.5 ± 0", "0.5 ± 0", "equal")
 
 
 def test_the_uncertainty_is_that_of_a_mean() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from chiplog.assembly import foreign_runs
 from chiplog.core import messages
+from chiplog.core.errors import RunNotFound
 from chiplog.store.runs import find
 
 if TYPE_CHECKING:
@@ -32,8 +33,11 @@ def resolved(args: Namespace) -> Iterator[None]:
     thread = threading.Thread(target=_follow, args=(sources, stop), name="chiplog foreign", daemon=True)
     if sources and args.verb in LIVE and not getattr(args, "once", False) and not getattr(args, "export", None):
         thread.start()
+    named = _named(args)
     try:
         yield
+    except RunNotFound as error:
+        raise foreign_runs.explained(error, *named) from None
     finally:
         stop.set()
         if thread.is_alive():
@@ -53,6 +57,14 @@ def _resolve(args: Namespace) -> list[Path]:
     if isinstance(against := getattr(args, "against", None), str):
         args.against = _one(against, args, sources)
     return sources
+
+
+def _named(args: Namespace) -> list[str]:
+    """What may be the path of a run."""
+    texts = [getattr(args, name, None) for name in ("run", "against")]
+    lists = [getattr(args, name, None) for name in ("runs", "projects", "words")]
+    words = [word for text in texts if isinstance(text, str) for word in _words(text)]
+    return words + [text for several in lists if isinstance(several, list) for text in several]
 
 
 def _words(text: str) -> list[str]:

@@ -18,7 +18,15 @@ def as_data(stored: Stored) -> dict[str, object]:
     """Everything about a run, by the names of the page's sections."""
     now = time.time_ns()
     contents = stored.contents(
-        "eval", "alert", "histogram", "table", "text", "file", "event", bounds=Bounds(events=0, rows=1)
+        "eval",
+        "alert",
+        "histogram",
+        "table",
+        "text",
+        "matrix",
+        "file",
+        "event",
+        bounds=Bounds(events=0, rows=1, frames=1),
     )
     attempts = stored.attempts
     return {
@@ -36,6 +44,10 @@ def as_data(stored: Stored) -> dict[str, object]:
         "two_writers": [[one.attempt, other.attempt] for one, other in two_writers(attempts, now)],
         "series": _series(stored),
         "histograms": {name: one._asdict() for name, one in contents.histograms.items()},
+        "matrices": {
+            name: {"shape": list(frames[-1].shape), "step": frames[-1].step}
+            for name, frames in contents.matrices.items()
+        },
         "tables": {
             name: {
                 "rows": contents.sample_counts[name],

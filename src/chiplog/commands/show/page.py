@@ -32,7 +32,7 @@ from chiplog.views.table import Cell, pairs, table
 
 MOST = 30  # rows per section
 SPARK = 24  # columns
-KINDS = ("eval", "alert", "histogram", "table", "text", "file", "event")  # of records that are shown
+KINDS = ("eval", "alert", "histogram", "table", "text", "matrix", "file", "event")  # of records that are shown
 
 
 def page(stored: Stored, screen: Screen, *, every: bool = False) -> str:
@@ -46,7 +46,7 @@ class Page:
     def __init__(self, stored: Stored, screen: Screen, most: int) -> None:
         self._stored, self._screen, self._most = stored, screen, most
         self._now = time.time_ns()
-        self._contents = stored.contents(*KINDS, bounds=Bounds(events=0, rows=1))
+        self._contents = stored.contents(*KINDS, bounds=Bounds(events=0, rows=1, frames=1))
         self._attempts = stored.attempts
 
     def text(self) -> str:
@@ -59,6 +59,7 @@ class Page:
             "series": self._series(system=False),
             "system": self._series(system=True),
             "histograms": self._histograms(),
+            "matrices": self._matrices(),
             "tables": self._tables(),
             "texts": self._texts(),
             "evals": self._evals(),
@@ -223,6 +224,16 @@ class Page:
         ]
         head = ["name", "step", "count", "mean", "min", "max", ""]
         return _table(self._screen, head, rows, right=head[1:-1]) + self._more(len(histograms))
+
+    def _matrices(self) -> str:
+        """The newest matrix of each name."""
+        rows = []
+        for name, frames in sorted(self._contents.matrices.items()):
+            height, width = frames[-1].shape
+            step = frames[-1].step
+            rows.append([name, f"{height:,} × {width:,}", "" if step is None else display.count(step)])
+        head = ["name", "rows × columns", "last step"]
+        return _table(self._screen, head, rows[: self._most], right=head[1:]) + self._more(len(rows))
 
     def _tables(self) -> str:
         rows = [

@@ -41,6 +41,7 @@ from chiplog.store.manifest import Manifest
 
 SOURCE = "source.json"
 QUIET = 60.0  # s after which a source that does not record its end has ended
+COPIED = 3600.0  # s between the last record of a source and its modification, beyond which it was copied or touched
 SAVED_EVERY = 8 << 20  # bytes of journal between two records of how far it is
 LARGEST_MEDIA = 64 << 20
 ENDED = "ended"
@@ -182,7 +183,7 @@ def _read(
     writer.flush()
     _save(place, source)
     writer.close()
-    _set_time(run, place)
+    _set_time(_last_written(run, source.written), place)
     return source
 
 
@@ -233,7 +234,7 @@ def _describe(
 
 def _end(run: ForeignRun, about: About, source: Source, writer: RunWriter) -> None:
     """Write how the run ended, if that is known or nothing has come for a while."""
-    quiet = time.time() - run.modified() > QUIET
+    quiet = time.time() - _last_written(run, writer.written) > QUIET
     source.settled = quiet or bool(about.state and about.state != "running")
     if writer.written.finished or about.state == "running":
         return
@@ -243,9 +244,17 @@ def _end(run: ForeignRun, about: About, source: Source, writer: RunWriter) -> No
         writer.finish(ENDED, "its source does not record how it ended")
 
 
-def _set_time(run: ForeignRun, place: Path) -> None:
+def _last_written(run: ForeignRun, written: Written) -> float:
+    """When a source was last written to, in seconds since the epoch: by its own times if its file is much newer.
+
+    A file that was copied, unpacked or touched is not a sign that its run goes on.
+    """
+    modified, recorded = run.modified(), written.last_time / 1e9
+    return recorded if 0 < recorded < modified - COPIED else modified
+
+
+def _set_time(modified: float, place: Path) -> None:
     """Give the newest segment the time of its source, which is the heartbeat of a run that has not ended."""
-    modified = run.modified()
     segments = layout.segments(place)
     if modified and segments:
         os.utime(place / layout.JOURNAL / segments[-1].filename, (modified, modified))

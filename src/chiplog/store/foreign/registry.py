@@ -53,5 +53,11 @@ def names() -> list[str]:
     return [one.NAME for one in FORMATS]
 
 
+def no_runs_in(path: str) -> str:
+    """The message for a file or a folder in which `find` finds nothing."""
+    reason = csv_files.no_run_in(Path(path).expanduser())
+    return f"{path!r} has no runs in a format that chiplog reads: {reason or ', '.join(names())}"
+
+
 def _is_skipped(name: str) -> bool:
     return name in SKIPPED or name.startswith(".")

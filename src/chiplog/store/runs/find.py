@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
+from chiplog.core import display
 from chiplog.core.errors import RunNotFound
 from chiplog.core.files.folders import run_of
 from chiplog.core.suggestions import did_you_mean, some
@@ -36,9 +37,7 @@ def find(text: str | Path, root: Path) -> Path:
     """The directory of one run; the error lists the runs there are."""
     matching = _matching(text, root)
     if len(matching) > 1:
-        raise RunNotFound(
-            f"{str(text)!r} matches {len(matching)} runs: {_some(matching)}; use a longer prefix or the id"
-        )
+        raise RunNotFound(_several(str(text), matching))
     return matching[0].path
 
 
@@ -229,6 +228,22 @@ def _unknown(text: str, wanted: str, candidates: Sequence[_Candidate], root: Pat
         names = {f"{one.project}/{name}": None for one in candidates for name in one.names if name}
     hint = did_you_mean(wanted, [*projects, LATEST, *names])
     return f"no run {text!r} under {root}; {hint}available: {_some(candidates)}"
+
+
+def _several(wanted: str, matching: Sequence[_Candidate]) -> str:
+    """What to type instead: if it is the name of several runs, one of their ids, and a pattern for all of them."""
+    name = wanted.rpartition("/")[2]
+    if not all(one.about.name == name for one in matching):
+        return f"{wanted!r} matches {len(matching)} runs: {_some(matching)}; use a longer prefix or the id"
+    ordered = sorted(matching, key=lambda one: one.age)
+    listed = [f"{one.project}/{one.id}" + _started(one) for one in ordered[-LISTED:]]
+    more = f" and {len(matching) - LISTED} more" if len(matching) > LISTED else ""
+    newest = ordered[-1]
+    return f"{len(matching)} runs are named {name!r}: {', '.join(listed)}{more}; use an id: {newest.id} is the newest"
+
+
+def _started(one: _Candidate) -> str:
+    return f" (started {display.date(one.about.created)})" if one.about.created else ""
 
 
 def _projects(wanted: str, candidates: Sequence[_Candidate]) -> str:

@@ -118,21 +118,41 @@ def scale(low: Floats, high: Floats) -> tuple[float, float, bool]:
 def smooth(values: Floats) -> Floats:
     """A weighted mean of neighbours, with more weight for closer ones; NaN where there are none.
 
-    A line that is already smooth, such as a learning rate, is unchanged.
+    A line that is already smooth, such as a learning rate, is unchanged. Near the ends fewer neighbours count, as many
+    on both sides, so that a line that falls starts and ends where its values do.
     """
     if len(values) < SMOOTHED_FROM:
         return values
-    reach = round(len(values) * SMOOTH)
+    widest = round(len(values) * SMOOTH)
     with np.errstate(all="ignore"):
-        bend = np.abs(values[1:-1] - (values[:-2] + values[2:]) / 2)
-        if not np.nanmedian(bend) > ROUGH * (np.nanmax(values) - np.nanmin(values)):
-            return values
-        weights = np.bartlett(2 * reach + 3)[1:-1]
         finite = np.isfinite(values)
-        total = np.convolve(np.where(finite, values, 0.0), weights, "same")
-        share = np.convolve(finite.astype(np.float64), weights, "same")
-        smoothed: Floats = np.where(share > 0, total / share, np.nan)
+        bend = np.abs(values[1:-1] - (values[:-2] + values[2:]) / 2)[finite[1:-1] & finite[:-2] & finite[2:]]
+        if not len(bend) or not np.median(bend) > ROUGH * np.ptp(values[finite]):
+            return values
+        first, last = np.flatnonzero(finite)[[0, -1]].tolist()
+        inner, there = np.where(finite, values, 0.0)[first : last + 1], finite[first : last + 1].astype(np.float64)
+        smoothed = np.full(len(values), np.nan)
+        smoothed[first : last + 1] = _weighted(inner, widest) / _weighted(there, widest)
     return smoothed
+
+
+def _weighted(values: Floats, widest: int) -> Floats:
+    """The weighted sums of neighbours up to this far away; near the ends, as far as there are some on both sides."""
+    weights = _weights(widest)
+    sums: Floats = np.convolve(values, weights, "same") if len(values) >= len(weights) else np.zeros(len(values))
+    for near in range(len(values)):
+        far = len(values) - 1 - near
+        if near > far or near >= widest:
+            break
+        weights = _weights(near)
+        sums[near] = values[: 2 * near + 1] @ weights
+        sums[far] = values[far - near :] @ weights
+    return sums
+
+
+def _weights(widest: int) -> Floats:
+    weights: Floats = np.bartlett(2 * widest + 3)[1:-1]
+    return weights
 
 
 def is_smoothed(drawn: Curve) -> bool:

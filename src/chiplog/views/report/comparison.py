@@ -19,6 +19,7 @@ import numpy as np
 
 from chiplog.core import display
 from chiplog.core.errors import BadSetting
+from chiplog.core.suggestions import some
 from chiplog.core.values.redact import redact
 from chiplog.metrics.catalog import is_loss
 from chiplog.store.points.columns import Floats
@@ -36,6 +37,7 @@ from chiplog.views.x_axis import over
 WINDOW = 0.05  # of the length of a run, before the point of comparison
 FEWEST = 8  # points in a window for an uncertainty
 METRICS, PICTURES = 30, 12
+ROUNDING = 1e-12  # of the values: a smaller scatter is none
 BASES = ("step", "tokens", "time")
 LIKELY, CLEAR = 2.0, 4.0  # z of a difference
 
@@ -61,9 +63,11 @@ def compare(runs: Sequence[Stored], metrics: Sequence[str] = ()) -> Document:
         raise BadSetting("a comparison needs at least two runs: chiplog compare A B")
     names = labels(runs)
     shared = list(metrics) or _shared(runs)
+    nothing: list[Block] = [] if shared else [Words("The runs have no metric in common."), _metrics(runs, names)]
     sections = [
         Section("Runs", [_runs(runs, names)]),
         Section("Config", [_difference([dict(flat(redact(run.config))) for run in runs], names)]),
+        Section("Metrics", nothing),
         *(Section(f"At equal {_noun(basis)}", list(_equal(runs, names, shared, basis))) for basis in BASES),
         Section("Curves", list(_pictures(runs, names, shared))),
         Section("Environment", [_difference([_environment(run) for run in runs], names)]),
@@ -103,7 +107,8 @@ def _local_scatter(x: Floats, values: Floats) -> float:
                 weight *= (middle - _from(x, other)) / np.where(apart == 0, 1e-300, apart)
         rest = rest + weight * _from(values, place)
         weights = weights + weight**2
-    return float(np.sqrt(np.mean(rest**2 / weights)))
+    spread = float(np.sqrt(np.mean(rest**2 / weights)))
+    return 0.0 if spread <= ROUNDING * float(np.abs(values).max()) else spread
 
 
 def _from(points: Floats, place: int) -> Floats:
@@ -119,13 +124,15 @@ def _scatter(x: Floats, values: Floats) -> tuple[float, float]:
     slope = float((apart * values).sum() / max((apart**2).sum(), 1e-300))
     rest = values - values.mean() - slope * apart
     spread = float(rest.std(ddof=2))
-    if spread <= 1e-12 * float(np.abs(values).max()):
+    if spread <= ROUNDING * float(np.abs(values).max()):
         return 0.0, float(len(values))
     alike = min(max(float((rest[1:] * rest[:-1]).sum() / (rest**2).sum()), 0.0), 0.99)
     return spread, max(1.0, len(values) * (1 - alike) / (1 + alike))
 
 
 def verdict(z: float) -> str:
+    if z == 0:
+        return "equal"
     if math.isnan(z):
         return "too few points"
     return "clear" if abs(z) >= CLEAR else "likely" if abs(z) >= LIKELY else "within the noise"
@@ -159,8 +166,8 @@ def _equal(runs: Sequence[Stored], names: Sequence[str], metrics: Sequence[str],
     rows: list[list[str]] = []
     for metric in metrics[:METRICS]:
         rows += _rows(runs, names, metric, basis)
-    run = [] if len(runs) == 2 else ["run"]
-    head = ["metric", _noun(basis), *run, "first", "other", "difference", "%", "verdict"]
+    values = list(names) if len(runs) == 2 else ["run", names[0], "its value"]
+    head = ["metric", _noun(basis), *values, "difference", "%", "verdict"]
     yield Grid(head, rows, right=[name for name in head if name not in ("metric", "verdict", "run")])
 
 
@@ -192,8 +199,20 @@ def _rows(runs: Sequence[Stored], names: Sequence[str], metric: str, basis: str)
             _with_error(other),
             f"{gap:+.4g}",
             share,
-            verdict(first.differs(other)),
+            verdict(_z(first, other)),
         ]
+
+
+def _z(first: Measurement, other: Measurement) -> float:
+    """The difference in standard errors; zero for one value that both have, without an uncertainty."""
+    same = first.value == other.value and not first.error > 0 and not other.error > 0
+    return 0.0 if same else first.differs(other)
+
+
+def _metrics(runs: Sequence[Stored], names: Sequence[str]) -> Grid:
+    """What each run has logged."""
+    logged = [[one.name for one in families(run.names()) if not one.counts] for run in runs]
+    return Grid(["run", "metrics"], [[name, some(one) or "none"] for name, one in zip(names, logged, strict=True)])
 
 
 def _pictures(runs: Sequence[Stored], names: Sequence[str], metrics: Sequence[str]) -> Iterator[Block]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
+from chiplog.core.suggestions import some
 from chiplog.store.foreign.folder_names import identity
 from chiplog.store.foreign.growing_file import GrowingFile
 from chiplog.store.foreign.plain_files import load_json, load_yaml, number_of
@@ -33,6 +34,18 @@ def find(folder: Folder) -> list[ForeignRun]:
         about = partial(_about, path)
         runs.append(ForeignRun(NAME, f"{NAME}:{path.resolve()}", path, (path,), about, partial(_read, path)))
     return runs
+
+
+def no_run_in(path: Path) -> str:
+    """What a table lacks to be a run; empty for other files."""
+    if path.suffix.lower() not in (".csv", ".tsv") or not path.is_file():
+        return ""
+    columns, _ = _header(path)
+    if not columns:
+        return "it has no header with a row below it"
+    if step_column(columns) is None:
+        return f"none of its columns ({some(columns)}) is a step; rename one to 'step'"
+    return "it has no column but the step" if len(columns) < 2 else ""
 
 
 def _header(path: Path) -> tuple[list[str], dict[str, Plain] | None]:
