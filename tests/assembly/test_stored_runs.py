@@ -23,3 +23,13 @@ def test_runs_are_found_by_id_prefix_name_and_latest(tmp_path: Path) -> None:
         chiplog.read("run", dir=tmp_path)
     with pytest.raises(RunNotFound, match="p/run-0"):
         chiplog.read("other", dir=tmp_path)
+
+
+def test_a_path_that_is_no_run_gives_the_reason(tmp_path: Path) -> None:
+    """A table without a step is not a run, and an empty folder holds none."""
+    (tmp_path / "bad.csv").write_text("loss,acc\n1,2\n")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunNotFound, match=r"none of its columns \(loss, acc\) is a step; rename one to 'step'"):
+        chiplog.read(tmp_path / "bad.csv")
+    with pytest.raises(RunNotFound, match="has no runs in a format that chiplog reads: tensorboard"):
+        chiplog.read(tmp_path / "empty")

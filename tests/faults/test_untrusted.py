@@ -113,11 +113,11 @@ def every_verb(run: str) -> None:
     import resource
 
     from chiplog.commands.sync import verb as sync_verb
-    from chiplog.sinks.delivery import relay
+    from chiplog.sinks.delivery import relay, relay_process
     from tests.faults import hostile_readers, hostile_runs
 
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
-    sync_verb.PATIENCE = relay.PATIENCE = 0.3
+    sync_verb.PATIENCE = 0.3
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:9"  # nobody
     for verb in VERBS:
         name, *more = verb.split()
@@ -132,8 +132,9 @@ def every_verb(run: str) -> None:
     assert not findings and findings.requests > 40, findings
     gone = subprocess.Popen(["true"])
     gone.wait()
-    orders = relay.Orders(run, "r00000-a01", gone.pid, 1, {"otel": {}}, str(Path(run).parent))
-    relay.serve(orders, dict(os.environ))
+    patience = relay.Patience(busy=0.3, total=0.0)
+    orders = relay.Orders(run, "r00000-a01", gone.pid, 1, {"otel": {}}, str(Path(run).parent), patience=patience)
+    relay_process.serve(orders, dict(os.environ))
 
 
 @pytest.mark.parametrize("link", ["files", "files/plots", "parts", "journal", "cursors"])
@@ -526,6 +527,7 @@ ELSEWHERE = {
     "frontends/": "runs that the training process itself has just made, and the user's files",
     "runtime/": "the machine, and runs that the training process makes",
     "commands/sync/side_process.py": "a temporary folder of our own",
+    "sinks/delivery/waiting_relay.py": "the user's state directory",
     "sinks/registry.py": "our own sources",
     "store/foreign/conversion.py": "runs of the user's cache or directory, which it has just made",
     "store/foreign/cached_runs.py": "the user's cache",

@@ -203,19 +203,18 @@ def start_relay(
 
     If the services run on threads `here`, the process delivers only what those cannot.
     """
-    from chiplog.sinks.delivery.relay import Relay
-    from chiplog.sinks.delivery.standby import Standby
+    from chiplog.sinks.delivery import relay, standby
 
     identity = made.identity
     segment = layout.Segment(identity.rank, identity.attempt, 0)
     if here and made.post is not None:
-        standby = Standby(made.post, identity.dir, segment, services, environ, identity.cwd)
-        made.keep(standby.check)
-        made.post = standby.delivery
+        waiting = standby.Standby(made.post, identity.dir, segment, services, environ, identity.cwd)
+        made.keep(waiting.check)
+        made.post = waiting.delivery
         return
-    relay = Relay(identity.dir, segment, services, environ, identity.cwd)
-    made.keep(relay.check)
-    made.post = relay.beside(made.post)
+    process = relay.Relay(identity.dir, segment, services, environ, identity.cwd)
+    made.keep(process.check)
+    made.post = process.beside(made.post)
 
 
 def open_probes(chosen: Settings, local: int, environ: Mapping[str, str]) -> list[Probe]:

@@ -291,7 +291,7 @@ def test_wandb_that_fails_is_said_and_harms_nobody(tmp_path: Path) -> None:
         **os.environ, "WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9", "HOME": str(tmp_path),
     }  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=False)
-    relay = re.search(r"the relay process (\d+) is still delivering", done.stderr)
+    relay = re.search(r"the relay process (\d+) continues for", done.stderr)
     assert done.returncode == 0 and relay, done.stderr
     os.kill(int(relay[1]), signal.SIGKILL)
     assert scalars("logs") == {"p/train/loss": [(3, 0.25)]}
