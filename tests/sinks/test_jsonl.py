@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -79,6 +80,18 @@ def test_a_file_cut_by_somebody_else_is_continued(tmp_path, capsys):
     sink.write([Step(9, 1, 9, {})])
     assert [line["seq"] for line in read(sink.path)] == [0, 1, 9]
     assert "changed by another program" in capsys.readouterr().err
+
+
+def test_a_file_deleted_with_its_folder_is_begun_again(tmp_path, capsys):
+    """What was delivered before is not there, and it is said; the journal still has it."""
+    sink = Jsonl(tmp_path / "files" / "x.jsonl")
+    sink.write([Step(0, 1, 0, {})])
+    state = sink.state()
+    shutil.rmtree(sink.path.parent)
+    sink.restore(state)
+    sink.write([Step(9, 1, 9, {})])
+    assert [line["seq"] for line in read(sink.path)] == [9]
+    assert "changed by another program; 0 bytes" in capsys.readouterr().err
 
 
 @settings(max_examples=50, deadline=None)

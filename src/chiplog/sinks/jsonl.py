@@ -84,7 +84,9 @@ def line(record: AnyRecord) -> bytes:
 
 
 def _end_of_lines(path: Path, length: int) -> int:
-    """The offset after the last newline."""
+    """The offset after the last newline of a file, which may be missing if its length is 0."""
+    if not length:
+        return 0
     with reading.open_path(path) as file:
         start = length
         while start > 0:

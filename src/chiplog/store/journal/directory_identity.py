@@ -18,19 +18,33 @@ class DirectoryIdentity:
     def __init__(self, run: Path) -> None:
         self._run, self._file = run, str(run / layout.IDENTITY)
         self._created = 0
+        self._inode: int | None = None
         self._checked: tuple[int, int] | None = None
         self._own = True
         self.check()
 
     def check(self) -> bool:
-        """False if another run is there, or nothing is. Without a manifest, a directory counts as this run's own."""
+        """False if another run is there, or nothing is. The same directory without a manifest is still this run's."""
         try:
             status = os.stat(self._file)  # noqa: PTH116  called four times per second by each sink
         except OSError:
-            return self._run.is_dir()
+            return self._is_same_directory()
         if (status.st_ino, status.st_mtime_ns) != self._checked:
             self._checked = status.st_ino, status.st_mtime_ns
             created = manifest.load(self._run).created
             self._created = self._created or created
             self._own = not created or created == self._created
+            if self._own:
+                self._inode = self._inode_now()
         return self._own
+
+    def _is_same_directory(self) -> bool:
+        """Without a manifest: a run that starts in the place of this one has none yet for a moment."""
+        inode = self._inode_now()
+        return inode is not None and self._inode in (None, inode)
+
+    def _inode_now(self) -> int | None:
+        try:
+            return self._run.stat().st_ino
+        except OSError:
+            return None
