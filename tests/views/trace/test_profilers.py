@@ -185,5 +185,5 @@ def test_hostile_files_run_nothing_and_fill_nothing(stored: chiplog.Stored, tmp_
     answer = json.loads(done.stdout)
     assert answer["seen"] == []
     assert [name for name, said in answer["said"].items() if not said] == ["deep args.json", "good.json"]
-    assert "not a regular file" in answer["said"]["pipe.json"] and "not a regular file" in answer["said"]["zero.json"]
+    assert "a pipe, not a file" in answer["said"]["pipe.json"] and "a device, not" in answer["said"]["zero.json"]
     assert f"more than {most:,} bytes" in answer["said"]["bomb.json.gz"]

@@ -16,6 +16,7 @@ from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
 from chiplog.store.parts.part import load
 from chiplog.store.runs import state
+from chiplog.store.runs.state_journals import StateJournals
 
 OVER = ("finished", "failed", "interrupted", "killed", "ended")  # a lost attempt may still run on another machine
 
@@ -104,7 +105,8 @@ def _prune(path: Path, segment: Segment) -> Iterator[str]:
 
 def kept(path: Path, segment: Segment, size: int) -> str | None:
     """Why a segment must stay as it is; None if it may be compressed."""
-    states = {(one.rank, one.attempt): one.state for one in state.journals(path)}
+    own = StateJournals(path, {segment.rank})  # a large run has thousands of other ranks
+    states = {(one.rank, one.attempt): one.state for one in state.journals(path, files=own)}
     if (attempt_state := states.get((segment.rank, segment.attempt), "lost")) not in OVER:
         return f"its attempt is {attempt_state}"
     part = load(path, segment)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import stat
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias
 
 from chiplog.core import messages
 from chiplog.core.errors import ChiplogError
+from chiplog.core.files import reading
 from chiplog.store.perfetto.packets import PacketWriter
 from chiplog.store.reader import Stored
 from chiplog.views.trace.lanes import Lanes
@@ -160,10 +160,8 @@ def _read(file: Path) -> tuple[list[Event], int | None]:
 
 
 def _bytes(file: Path) -> bytes:
-    """The content of a file, decompressed; refuses pipes, which may not end, and files that would fill the memory."""
-    if not stat.S_ISREG(file.stat().st_mode):
-        raise ValueError("not a regular file")
-    with file.open("rb") as opened:
+    """The content of a regular file, decompressed; refuses what would fill the memory."""
+    with reading.open_path(file, regular=True) as opened:
         packed = opened.read(2) == b"\x1f\x8b"
         opened.seek(0)
         content = (gzip.GzipFile(fileobj=opened) if packed else opened).read(LARGEST + 1)
