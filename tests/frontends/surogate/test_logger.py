@@ -224,7 +224,7 @@ def test_a_gpu_info_has_these_fields():
     (lambda made: made.log_step_kd(1, *STEP, 0.5, 0.5), "log_step_kd: a step has 7 numbers, then at most kd_loss; of these 9"),
     (lambda made: made.log_step(1, *STEP, loss=3.0), "log_step: loss is passed by position and by name; the positional one is logged"),
     (lambda made: made.log_message(1, "a", level=3), "log_message: there is no argument 'level'; the others are logged"),
-    (lambda made: made.log_step("a", None, None, "x", [], {}, object()), "a step is a number, not 'a'"),
+    (lambda made: made.log_step("a", None, None, "x", [], {}, object()), "a step is a finite number, not 'a'"),
     (lambda made: made.log_gpu_state(1, 0, None), "log_gpu_state: gpu_util is None, which has none of clock, "),
     (lambda made: made.log_gpu_state(1, 0, {"clock": "fast", "fan": "1"}), "log_gpu_state: clock is 'fast', not a number; the rest"),
     (lambda made: made.log_gpu_model(5), "log_gpu_model: gpu is 5, which has none of id, name, "),
