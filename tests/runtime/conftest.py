@@ -38,6 +38,16 @@ SCENARIOS = [
 ]
 
 
+PATIENCE = 300  # s: on a busy machine, all scenarios together take minutes
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whichever test comes first waits until all scenarios have been played."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "launched" in item.fixturenames:
+            item.add_marker(pytest.mark.timeout(PATIENCE))
+
+
 class Told(NamedTuple):
     """What the ranks of a scenario returned, and where they ran."""
 
@@ -62,7 +72,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 cwd=ROOT,
                 env={key: value for key, value in os.environ.items() if not key.startswith("CHIPLOG_")},
                 check=True,
-                timeout=110,
+                timeout=PATIENCE - 10,
             )
     return folder
 
