@@ -14,7 +14,7 @@ SOURCE = Path(chiplog.__file__).parent
 
 # Each layer may import those behind it. Siblings do not import each other, but see `TOGETHER`.
 LAYERS = [
-    {"cli", "commands", "__main__", "frontends", "compat", "demo"},
+    {"cli", "commands", "__main__", "frontends", "compat", "integrations", "demo"},
     {"__init__"},
     {"assembly", "views"},
     {"sinks", "probes", "runtime"},
@@ -115,7 +115,7 @@ INSIDE = {
     },
 }  # fmt: skip
 LATE = 45  # imports of our own modules inside functions
-ENVIRONMENT = {"assembly", "cli", "commands", "frontends", "compat"}  # who may read os.environ
+ENVIRONMENT = {"assembly", "cli", "commands", "frontends", "compat", "integrations"}  # who may read os.environ
 
 
 def layer_of(part: str) -> int:

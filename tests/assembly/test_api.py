@@ -140,8 +140,24 @@ def test_a_second_run_ends_the_first_and_nothing_is_lost_silently(tmp_path: Path
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     ended, refused, total = done.stderr.splitlines()
     assert ended == (
-        "chiplog: finished run first, which was still open, because a process records one run at a time; "
-        "log to the run that the last init() returned, and start a second one in a process of its own"
+        "chiplog: finished run first, which was still open, because it was the current run; "
+        "init(beside=True) starts a run and leaves the current one open"
     )
     assert refused.startswith("chiplog: run first: the run has finished; what is logged here is not kept")
     assert total == "chiplog: run first: 12 records were not kept: the run has finished"
+
+
+def test_a_run_beside_the_current_one_leaves_it_open(tmp_path: Path) -> None:
+    """Each keeps what is logged to it; `chiplog.log` writes to the current one, and ending one does not end the other."""
+    current = begin(tmp_path, id="current")
+    trials = [begin(tmp_path, id=f"trial-{n}", beside=True) for n in range(2)]
+    assert chiplog.run is current
+    for step in range(3):
+        chiplog.log({"loss": 1.0}, step=step)
+        for trial in trials:
+            trial.log({"loss": 2.0}, step=step)
+    assert trials[0].finish() and chiplog.run is current and not current.inert and not trials[1].inert
+    trials[1].log({"loss": 2.0}, step=3)
+    assert trials[1].finish() and current.finish()
+    read = {path.name: chiplog.read(path).series("loss").values.tolist() for path in (tmp_path / "p").iterdir()}
+    assert read == {"current": [1.0] * 3, "trial-0": [2.0] * 3, "trial-1": [2.0] * 4}

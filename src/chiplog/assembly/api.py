@@ -50,6 +50,7 @@ def init(
     stages: Sequence[Stage] = (),
     rules: Sequence[Rule] = (),
     probes: Choice | Probe = None,
+    beside: bool = False,
     **more: object,
 ) -> Run:
     """Start a run, or continue one, and make it the current run.
@@ -77,6 +78,7 @@ def init(
     stages: functions `(row, step) -> row` called before a row is written.
     rules: functions `(row, step) -> Finding or None` called after it.
     probes: what to sample during training: "nvidia", "amd", "cpu", or objects.
+    beside: leave the current run open and current; a process may have hundreds of runs open, such as one per trial.
     more: the other settings: permissions, mode, smooth, alerts, capture, compact (docs/settings.md).
 
     `CHIPLOG_*` variables and `chiplog.toml` set the same.
@@ -86,11 +88,13 @@ def init(
         "reduce": reduce, "durability": durability, "relay": relay, "on_signal": on_signal, "strict": strict, **more,
     }  # fmt: skip
     start = _prepare(config, sinks, probes, stages, rules, arguments, succeed=True, elsewhere=False)
+    if beside:
+        return start()
     if run.current is not None:
         if not run.current.inert and not run.current.engine.recorder.held:
             messages.say(
-                f"finished run {run.current.id}, which was still open, because a process records one run at a time; "
-                "log to the run that the last init() returned, and start a second one in a process of its own"
+                f"finished run {run.current.id}, which was still open, because it was the current run; "
+                "init(beside=True) starts a run and leaves the current one open"
             )
         run.current.finish()
     run.current = start()

@@ -5,6 +5,7 @@ Every problem comes with what to do about it.
 
 from __future__ import annotations
 
+import ast
 import os
 import platform
 import re
@@ -15,6 +16,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
@@ -70,6 +72,8 @@ def run(args: Namespace) -> int:
         sections[f"run {path.parent.name}/{path.name}"] = list(examine(path))
     sections[f"runs in {args.root}"] = list(_directory(args.root))
     sections["installation"] = list(_installation())
+    if frameworks := list(_frameworks()):
+        sections["frameworks"] = frameworks
     problems = {title: [check for check in checks if check.level == "bad"] for title, checks in sections.items()}
     count = sum(map(len, problems.values()))
     print(paint(f"{_counted(count, 'problem')} found" if count else "no problems found", "1", args.screen.colour))
@@ -113,6 +117,16 @@ def _installation() -> Iterator[Check]:
     if absent:
         advice = f"if you need one of them: pip install 'chiplog[{absent[0]}]', and so on"
         yield Check("note", f"extras that are not installed: {', '.join(absent)}", advice)
+
+
+def _frameworks() -> Iterator[Check]:
+    """Those that are installed, and how to switch chiplog on in each: the docstrings of its integrations say so."""
+    for file in sorted((Path(__file__).parents[1] / "integrations").glob("[a-z]*.py")):
+        if find_spec(file.stem) is not None:
+            about = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+            framework, _, how = " ".join(about.partition("\n\n")[0].split()).partition(": ")
+            version = _version(file.stem) or _version(file.stem.replace("_", "-")) or ""
+            yield Check("ok", f"{framework} {version}".rstrip() + f": {how.rstrip('.')}")
 
 
 def _extras() -> dict[str, list[str]]:
