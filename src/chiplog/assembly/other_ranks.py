@@ -20,7 +20,7 @@ from chiplog.assembly.wiring import (
     step_times,
 )
 from chiplog.core import messages, records
-from chiplog.core.background.thread import Background
+from chiplog.core.background.shared_thread import background
 from chiplog.core.clock import RunClock
 from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.components import Components
@@ -54,11 +54,11 @@ def stand_by(
     probes: Sequence[Probe],
 ) -> Run:
     """The run of a rank other than 0: its rows are part of the statistics; if rank 0 logs nothing, it keeps them."""
-    background, clock, path, rank = Background("background"), RunClock(), identity.dir, identity.rank
+    thread, clock, path, rank = background(), RunClock(), identity.dir, identity.rank
 
     def keep() -> None:
         alone = not layout.segments(path)
-        journal = open_journal(identity, chosen, background)
+        journal = open_journal(identity, chosen, thread)
         made.take_over(journal.segment.attempt, rules)
         successor.pages.open(journal, journal.segment.attempt, journal.durability)
         messages.say(
@@ -70,7 +70,7 @@ def stand_by(
         except Exception as error:  # in `init` this would raise; now it is too late
             messages.say(f"rank {rank} keeps the run without its sinks: {error}")
             sinks, services = {}, {}
-        start_delivery(made, journal, background, chosen, sinks, services, compact=alone)
+        start_delivery(made, journal, thread, chosen, sinks, services, compact=alone)
         start_events.introduce(made, environ)
         if services:
             start_relay(made, services, environ, here=chosen.relay == "thread")
@@ -82,17 +82,17 @@ def stand_by(
         unkept = RowsWithoutJournal(rank, partial(_kept_names, path, (0,)))
         unkept.add(held)
         made.engine.let_go(unkept)
-        background.stop(0.0, lambda: None)
+        thread.stop(0.0, lambda: None)
 
     successor = Successor(rank, claims(identity, chosen, environ), keep, let_go)
     made = build_run(
-        identity, chosen, successor.pages, background, clock, stages=stages, quiet=True, first=next_step(identity)
+        identity, chosen, successor.pages, thread, clock, stages=stages, quiet=True, first=next_step(identity)
     )
     made.write(records.Attempt, **attempt_fields(identity, clock))
-    background.add(made.engine.tasks.run_due)
+    thread.add(made.engine.tasks.run_due)
     made.engine.shutdown.decide_owner = successor.decide
     exit_hooks.finish_at_exit(made)
-    background.start()
+    thread.start()
     if reduce is not None:
         join_ranks(made, reduce, probes)
     return made
@@ -115,17 +115,15 @@ def take_part(
     unkept: RowsWithoutJournal | None,
 ) -> Run:
     """The run of a rank that writes nothing: its rows are only part of the statistics, and counted."""
-    background = Background("background")
+    thread = background()
     machine = DeviceHooks(PendingValues(), None, partial(step_meter, quiet=True), step_times)
-    parts = Components(
-        identity, NullJournal(), background=background, stages=stages, machine=machine, strict=chosen.strict
-    )
+    parts = Components(identity, NullJournal(), background=thread, stages=stages, machine=machine, strict=chosen.strict)
     made = Run(parts, identity.config)
     if unkept is not None:
         made.engine.recorder.listen(unkept.note)
         made.engine.shutdown.unkept = unkept.missing
-    background.add(made.engine.tasks.run_due)
-    background.start()
+    thread.add(made.engine.tasks.run_due)
+    thread.start()
     exit_hooks.finish_at_exit(made)
     join_ranks(made, reduce, probes)
     return made

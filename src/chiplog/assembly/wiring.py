@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from chiplog.core import messages, records
-from chiplog.core.background.thread import Background
+from chiplog.core.background.shared_thread import RunBackground, background
 from chiplog.core.clock import RunClock
 from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.components import Components
@@ -50,39 +50,37 @@ def open_run(
 ) -> Run:
     """Open the journal and everything around it; the attempt record is its first line."""
     path, rank = identity.dir, identity.rank
-    background, clock = Background("background"), RunClock()
-    journal = open_journal(identity, chosen, background)
+    thread, clock = background(), RunClock()
+    journal = open_journal(identity, chosen, thread)
     again = journal.segment.attempt > 1 and not identity.attached
     saved = rule_state.load(path, rank) if again else {}
     identity = msgspec.structs.replace(identity, attempt=journal.segment.attempt)
     first = 0 if identity.attached else next_step(identity, saved)
-    made = build_run(
-        identity, chosen, journal, background, clock, config=config, stages=stages, rules=rules, first=first
-    )
+    made = build_run(identity, chosen, journal, thread, clock, config=config, stages=stages, rules=rules, first=first)
     made.engine.restore(saved)
     made.write(records.Attempt, **attempt_fields(identity, clock, journal.durability))
-    background.add(made.engine.tasks.run_due)
-    start_delivery(made, journal, background, chosen, sinks, services or {}, compact=main)
-    background.start()
+    thread.add(made.engine.tasks.run_due)
+    start_delivery(made, journal, thread, chosen, sinks, services or {}, compact=main)
+    thread.start()
     exit_hooks.finish_at_exit(made)
     return made
 
 
-def open_journal(identity: Identity, chosen: Settings, background: Background) -> writer.Journal:
+def open_journal(identity: Identity, chosen: Settings, thread: RunBackground) -> writer.Journal:
     """The journal of this rank's next attempt."""
     path = identity.dir
     segment, fd = file_systems.patiently(
         path, partial(segment_file.open_attempt, path, identity.rank, chosen.permissions)
     )
     durability = chosen.durability or file_systems.durability(path)
-    return writer.Journal(path, segment, fd, durability=durability, wake=background.wake)
+    return writer.Journal(path, segment, fd, durability=durability, wake=thread.wake)
 
 
 def build_run(
     identity: Identity,
     chosen: Settings,
     journal: JournalLike,
-    background: Background,
+    thread: RunBackground,
     clock: RunClock,
     *,
     config: Mapping[str, Plain] | None = None,
@@ -97,7 +95,7 @@ def build_run(
         identity,
         journal,
         clock=clock,
-        background=background,
+        background=thread,
         stages=stages,
         rules=rules,
         machine=DeviceHooks(PendingValues(), DeviceWatcher(), partial(step_meter, quiet=quiet), step_times),
@@ -123,7 +121,7 @@ def attempt_fields(identity: Identity, clock: RunClock, durability: str = "") ->
 def start_delivery(
     made: Run,
     journal: writer.Journal,
-    background: Background,
+    thread: RunBackground,
     chosen: Settings,
     sinks: Mapping[str, Sink],
     services: Mapping[str, Mapping[str, Plain]],
@@ -138,10 +136,10 @@ def start_delivery(
         made.post = deliver(
             journal.run, journal.segment, sinks, threads, cwd=made.identity.cwd, environ=dict(os.environ)
         )
-    background.add(journal.maintain)
+    thread.add(journal.maintain)
     if chosen.compact and compact:
         closed = LiveCompaction(journal, os.environ)
-        background.add(closed)
+        thread.add(closed)
         made.at_finish(closed.compact_all)
     if chosen.on_signal == "flush":
         exit_hooks.flush_on_signal(made)

@@ -11,6 +11,11 @@ from chiplog.core.background.wakeup import WakeUp
 
 Task = Callable[[], float]  # does a little work and returns the seconds until it is due again
 
+
+class Idle(float):
+    """Seconds, from a task that had nothing to do: where runs share a thread, it is called less often."""
+
+
 RETRY = 1.0  # s between tries to start a thread that the system has refused
 
 
@@ -24,6 +29,11 @@ class Background:
         self._last: list[Callable[[], object]] = []
         self._refused = 0.0  # when the system last refused to start the thread; 0 if it did not
         self._thread = threading.Thread(target=self._loop, name=f"chiplog-{name}", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread is running."""
+        return self._thread.is_alive()
 
     def add(self, task: Task) -> None:
         self._tasks.append(task)
@@ -74,13 +84,15 @@ class Background:
             now = time.monotonic()
             for task in list(self._tasks):
                 if woken or due.get(task, 0.0) <= now:
-                    due[task] = time.monotonic() + self._call(task)
+                    due[task] = time.monotonic() + call(task)
             woken = self._wakeup.wait(max(0.01, min(due.values(), default=1.0) - time.monotonic()))
         self.end()
 
-    def _call(self, task: Task) -> float:
-        try:
-            return task()
-        except BaseException as error:  # a rule of the user may raise anything, even SystemExit
-            messages.once(f"task {task!r}", f"a background task failed and will be retried: {error!r}")
-            return 5.0
+
+def call(task: Task) -> float:
+    """Call a task; the seconds until it is due again."""
+    try:
+        return task()
+    except BaseException as error:  # a rule of the user may raise anything, even SystemExit
+        messages.once(f"task {task!r}", f"a background task failed and will be retried: {error!r}")
+        return 5.0

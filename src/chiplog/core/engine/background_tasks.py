@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from chiplog.core import messages, records
+from chiplog.core.background.thread import Idle
 from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rows import RowWriter
@@ -49,20 +50,22 @@ class BackgroundTasks:
     def run_due(self) -> float:
         """Run all that is due; return the seconds until the next time."""
         self._tracer.expire()
-        self.write_collected()
+        busy = self.write_collected()
         self._rows.rules.tick(self._tracer.step)
         if (jump := self._recorder.clock.jump()) is not None:
             self._recorder.write(records.Clock, wall=jump[0], jump=jump[1])
         if time.monotonic() > self._saved + SAVE_EVERY:
             self._saved = time.monotonic()
             self.save_state()
-        return self.write_arrived()
+        pause = self.write_arrived()
+        return pause if busy or pause < SPANS_EVERY else Idle(pause)
 
-    def write_collected(self) -> None:
-        """Write everything collected since the last time."""
-        self.write_spans()
+    def write_collected(self) -> bool:
+        """Write everything collected since the last time; whether there may soon be more."""
+        spans = self.write_spans()
         for write in self.collecting:
             write()
+        return spans or bool(self.collecting)
 
     def flush(self, *, fsync: bool) -> bool:
         """See `Run.flush`."""
@@ -74,13 +77,16 @@ class BackgroundTasks:
             return journal.flush(fsync=fsync)
         return False
 
-    def write_spans(self) -> None:
-        """Write the spans that have finished, and the times of the steps they complete."""
+    def write_spans(self) -> bool:
+        """Write the spans that have finished, and the times of the steps they complete; whether there were any."""
+        written = False
         while (batch := self._tracer.next_batch(self._recorder.clock.offset)) is not None:
+            written = True
             self._recorder.write(records.SpansRecord, **batch)
             if self._times is not None:
                 for step, row in self._times.feed(batch):
                     self._write_row(row, step)
+        return written
 
     def time_steps(self, enabled: bool) -> None:
         """Log the times of each step's spans from now on, or stop; what the old timer still has is logged first."""

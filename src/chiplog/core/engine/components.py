@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from chiplog.core.background.thread import Background
+from chiplog.core.background.shared_thread import RunBackground
 from chiplog.core.clock import RunClock
 from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.attachments import Attachments
@@ -36,7 +36,7 @@ class Components:
         journal: JournalLike | None = None,
         *,
         clock: RunClock | None = None,
-        background: Background | None = None,
+        background: RunBackground | None = None,
         stages: Sequence[Stage] = (),
         rules: Sequence[Rule] = (),
         machine: DeviceHooks | None = None,

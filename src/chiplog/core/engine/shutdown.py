@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from chiplog.core import messages, records
-from chiplog.core.background.thread import Background
+from chiplog.core.background.shared_thread import RunBackground
 from chiplog.core.engine.attachments import Attachments
 from chiplog.core.engine.background_tasks import BackgroundTasks
 from chiplog.core.engine.recorder import Recorder
@@ -126,7 +126,7 @@ class Shutdown:
         tracer: Tracer,
         files: Attachments,
         tasks: BackgroundTasks,
-        background: Background | None,
+        background: RunBackground | None,
     ) -> None:
         self._identity, self._recorder, self._tracer = identity, recorder, tracer
         self._files, self._tasks, self._background = files, tasks, background

@@ -46,6 +46,7 @@ class SegmentFile:
         self._sync_each = sync_each
         self._switching = threading.RLock()  # from one segment to the next
         self._beaten = self._opened = time.monotonic()
+        self._size = 0
         self.own_directory = DirectoryIdentity(run)
         self._folder = _open_folder(run, segment, fd)
         self._access = access_of(run)
@@ -108,11 +109,16 @@ class SegmentFile:
             return False
         return True
 
-    def maintain(self) -> None:
-        """Restore a segment that was deleted, start the next one when this one is full, touch and sync the file."""
+    def maintain(self) -> bool:
+        """Restore a segment that was deleted, start the next one when this one is full, touch and sync the file.
+
+        The result is whether the file has grown since the last time, or is not synced yet.
+        """
         self.own_directory.check()  # learns its identity once the manifest is written
+        before = self._size
         try:
             status = os.fstat(self.fd)
+            self._size = status.st_size
             if status.st_nlink == 0:
                 self._reopen(self.segment, keep=status.st_size)
             elif self._is_complete(status.st_size):
@@ -123,6 +129,7 @@ class SegmentFile:
         if now - self._beaten >= BEAT:
             self._beaten = now
             self._beat()
+        return self.dirty or self._size != before
 
     def _is_complete(self, size: int) -> bool:
         """Whether the next segment should start: this one is full, or old and not too short."""

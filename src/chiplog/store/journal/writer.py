@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from chiplog.core import messages, records
+from chiplog.core.background.thread import Idle
 from chiplog.core.records import Record
 from chiplog.store.journal.backlog import BACKLOG_BYTES, Backlog
 from chiplog.store.journal.directory_identity import DirectoryIdentity
@@ -26,6 +27,7 @@ from chiplog.store.layout import Segment
 
 STALLED = 1.0  # s without a completed write, after which callers no longer wait for the disk
 RELAXED = 0.25  # s between background writes in `relaxed` mode
+MAINTAIN = 1.0  # s between looks at the segment otherwise
 RETRY = 0.5  # s between retries while the disk refuses
 PERSISTENT = 1.0  # s to retry at close, in case the error was transient
 
@@ -113,12 +115,14 @@ class Journal:
         self.at_disk = True
         try:
             self._drain()
-            self._file.maintain()
+            grown = self._file.maintain()
         finally:
             self.at_disk = False
         if self._failing:
             return RETRY
-        return 1.0 if self._direct else RELAXED
+        if not self._direct:
+            return RELAXED
+        return MAINTAIN if grown else Idle(MAINTAIN)
 
     def flush(self, *, fsync: bool = False, timeout: float = 30.0) -> bool:
         """True once every record so far has reached the operating system, or with `fsync` the disk."""
