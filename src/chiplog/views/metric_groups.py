@@ -20,6 +20,7 @@ import numpy as np
 from chiplog.core.records import points
 from chiplog.store.contents.contents import NOTES, Contents
 from chiplog.store.points.columns import Steps
+from chiplog.store.points.shared_steps import union
 from chiplog.store.reader import Stored
 from chiplog.views.metric_families import ABOUT_RANKS, Family, families, group_of
 
@@ -76,8 +77,8 @@ def assign(steps: Mapping[str, Steps], apart: Collection[str] = ()) -> dict[str,
 def _union(steps: Mapping[str, Steps], groups: Mapping[str, str], wanted: str) -> Steps:
     """The steps of all members of a group."""
     members: Iterable[Steps] = (steps[name] for name, group in groups.items() if group == wanted)
-    return np.unique(np.concatenate([np.empty(0, np.int64), *members]))
+    return union(members)
 
 
 def _within(some: Steps, others: Steps) -> bool:
-    return bool(len(some) and np.isin(some, others).all())
+    return bool(len(some) and (np.array_equal(some, others) or np.isin(some, others).all()))

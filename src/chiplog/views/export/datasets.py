@@ -21,6 +21,7 @@ from chiplog.store.contents.contents import LOGGED, Contents
 from chiplog.store.contents.matrices import stack, together
 from chiplog.store.contents.ragged import is_ragged
 from chiplog.store.points.columns import Floats, Ints, Steps, repeats
+from chiplog.store.points.shared_steps import increases, places, same, union
 from chiplog.store.reader import Stored
 from chiplog.views.metric_families import Family, filename, group_of
 from chiplog.views.metric_groups import assign, recorded
@@ -132,15 +133,21 @@ class _Piece(NamedTuple):
 
 
 def _numbers(stored: Stored, chosen: Iterable[Family]) -> Iterable[_Piece]:
+    before: _Piece | None = None
     for family in chosen:
         for name in (family.name, *family.statistics.values()):
             series = stored.series(name, missing_ok=True)
             if not len(series):  # a newer launch hides it
                 continue
-            order = np.argsort(series.steps, kind="stable")
-            steps = series.steps[order]
-            times = series.times[order].astype(np.int64)
-            yield _Piece(family.name, name, steps, repeats(steps), times, series.values[order])
+            steps, times, values = series.steps, series.times.astype(np.int64), series.values
+            if not increases(steps):
+                order = np.argsort(steps, kind="stable")
+                steps, times, values = steps[order], times[order], values[order]
+            if before is not None and (shared := same(before.steps, steps)) is before.steps:
+                before = _Piece(family.name, name, shared, before.repeats, same(before.times, times), values)
+            else:
+                before = _Piece(family.name, name, steps, repeats(steps), times, values)
+            yield before
 
 
 def _arrays(contents: Contents) -> Iterable[_Piece]:
@@ -162,14 +169,16 @@ def _arrays(contents: Contents) -> Iterable[_Piece]:
 def _dataset(group: str, pieces: Sequence[_Piece]) -> xr.Dataset:
     # Names with the group come first: `loss` is `train/loss` even if there is another `loss`.
     pieces = sorted(pieces, key=lambda piece: group_of(piece.name) != group)
-    steps, times, places = _draws(pieces)
+    steps, times, rows = _draws(pieces)
     variables: Variables = {}
     kept = _worth_their_cells(group, pieces, len(steps))
-    for piece, place in zip(pieces, places, strict=True):
+    for piece, row in zip(pieces, rows, strict=True):
         if id(piece) not in kept:
             continue
-        values = np.full((*piece.values.shape[:-1], len(steps)), np.nan)
-        values[..., place] = piece.values
+        values = piece.values
+        if values.shape[-1] < len(steps):
+            values = np.full((*piece.values.shape[:-1], len(steps)), np.nan)
+            values[..., row] = piece.values
         dims, values = _dims(values, variables)
         short = piece.name.removeprefix(f"{group}/") if group else piece.name
         variables[_variable(short, variables)] = (dims, values, {"name": piece.name})
@@ -205,15 +214,19 @@ def _is_its_step(piece: _Piece) -> bool:
 
 def _draws(pieces: Sequence[_Piece]) -> tuple[Steps, Ints, list[Ints]]:
     """The step and time of every draw, and the draws of each piece's values."""
-    steps = np.unique(np.concatenate([piece.steps for piece in pieces]))
+    steps = union(piece.steps for piece in pieces)
     most = 1 + max(int(piece.repeats.max()) for piece in pieces)
-    keys = [np.searchsorted(steps, piece.steps) * most + piece.repeats for piece in pieces]
-    draws = np.unique(np.concatenate(keys))
-    places = [np.searchsorted(draws, key) for key in keys]
+    keys: list[Ints] = []
+    for piece in pieces:
+        key = places(steps, piece.steps) * most + piece.repeats
+        keys.append(same(keys[-1] if keys else None, key))
+    draws = union(keys)
+    rows: list[Ints] = []
     times = np.full(len(draws), np.iinfo(np.int64).max)
-    for piece, place in zip(pieces, places, strict=True):
-        times[place] = np.minimum(times[place], piece.times)
-    return steps[draws // most], times, places
+    for piece, key in zip(pieces, keys, strict=True):
+        rows.append(same(rows[-1] if rows else None, places(draws, key)))
+        times[rows[-1]] = np.minimum(times[rows[-1]], piece.times)
+    return steps[draws // most], times, rows
 
 
 def _dims(values: Floats, others: Variables) -> tuple[tuple[str, ...], Floats]:

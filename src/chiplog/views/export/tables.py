@@ -21,6 +21,7 @@ from chiplog.store import layout
 from chiplog.store.contents.ragged import is_ragged
 from chiplog.store.points.columns import EXACT, Floats, Ints, Steps, repeats
 from chiplog.store.points.series import Series
+from chiplog.store.points.shared_steps import places, union
 from chiplog.store.reader import Stored
 
 Progress: TypeAlias = Callable[[float], None]  # the fraction done, 0 to 1
@@ -131,12 +132,12 @@ def _grid(columns: Sequence[_Column], ranks: int) -> tuple[Steps, Ints]:
     """
     if not columns:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    steps = np.unique(np.concatenate([column.steps for column in columns]))
+    steps = union(column.steps for column in columns)
     most = 1 + max(int(column.repeats.max()) for column in columns)
-    keys = [(np.searchsorted(steps, column.steps) * ranks + column.place) * most + column.repeats for column in columns]
-    rows = np.unique(np.concatenate(keys))
+    keys = [(places(steps, column.steps) * ranks + column.place) * most + column.repeats for column in columns]
+    rows: Ints = union(keys)  # type: ignore[assignment]  # of integers alone
     for column, key in zip(columns, keys, strict=True):
-        column.rows = np.searchsorted(rows, key)
+        column.rows = places(rows, key)
     return steps, rows // most
 
 

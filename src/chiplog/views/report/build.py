@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,6 @@ from chiplog.metrics import catalog
 from chiplog.store import layout
 from chiplog.store.contents.contents import LOGGED, Contents
 from chiplog.store.points.columns import Floats
-from chiplog.store.points.series import Series
 from chiplog.store.reader import Stored
 from chiplog.views import ansi
 from chiplog.views.charts import svg
@@ -75,7 +74,7 @@ def report(
         Section("Curves", list(_curves(warm, measured, pictures or {}))),
         Section("Histograms", list(_histograms(contents))),
         Section("Evaluations", [_evals(contents)]),
-        *health(stored, contents, {one.family.name: one.series for one in measured}, [one.family for one in measured]),
+        *health(stored, contents, _reader(warm, measured), [one.family for one in measured]),
         Section("Alerts", [_alerts(contents)]),
         Section("Last Words", [_last_words(stored, state)]),
         Section("Samples", list(_samples(contents))),
@@ -93,10 +92,13 @@ class Measured(NamedTuple):
     """A metric with a summary of its curve."""
 
     family: Family
-    series: Series
     drawn: Curve
+    points: int
+    last_step: float
     first: float
     last: float
+    finite: int  # how many values are
+    spread: tuple[float, ...]  # of the finite values: least, greatest, mean and standard deviation
     best: float | None  # None if it is unknown whether lower or higher is better
     best_at: float | None
 
@@ -105,16 +107,28 @@ def _measure(stored: Stored, family: Family) -> Measured | None:
     series = main_series(stored, family)
     if not len(series):  # a newer launch hides it
         return None
-    at = _best(family.name, series.values)
+    values = series.values
+    at = _best(family.name, values)
+    finite = values if bool(np.isfinite(values).all()) else values[np.isfinite(values)]
+    spread = (finite.min(), finite.max(), finite.mean(), deviation(finite)) if len(finite) else ()
     return Measured(
         family,
-        series,
         curve(series, POINTS, statistics(stored, family), family.name),
-        float(series.values[0]),
-        float(series.values[-1]),
-        None if at is None else float(series.values[at]),
+        len(values),
+        float(series.steps[-1]),
+        float(values[0]),
+        float(values[-1]),
+        len(finite),
+        tuple(map(float, spread)),
+        None if at is None else float(values[at]),
         None if at is None else float(series.steps[at]),
     )
+
+
+def _reader(stored: Stored, measured: Sequence[Measured]) -> Callable[[str], Floats]:
+    """Reads the values of a metric of the report again: all of them at once would fill the memory."""
+    families = {one.family.name: one.family for one in measured}
+    return lambda name: main_series(stored, families[name]).values
 
 
 def _best(name: str, values: Floats) -> int | None:
@@ -149,7 +163,7 @@ def _what(
     starts = [one.start.time for one in attempts if one.start is not None]
     lasts = [ends.time] if ends else [one.last.time for one in attempts if one.last is not None]
     took = display.duration((max(lasts) - min(starts)) / 1e9) if starts and lasts else ""
-    steps = [float(one.series.steps[-1]) for one in measured if len(one.series)]
+    steps = [one.last_step for one in measured]
     finish = None if ends else next((one.finish for one in reversed(attempts) if one.finish is not None), None)
     state = ends.state if ends else stored.state
     losses = [one for one in measured if catalog.is_loss(one.family.name)]
@@ -179,19 +193,16 @@ def _in_words(one: Measured) -> str:
 def _overview(measured: Sequence[Measured], more: str) -> Grid:
     rows = []
     for one in measured:
-        values = one.series.values
-        finite = values if (whole := bool(np.isfinite(values).all())) else values[np.isfinite(values)]
-        numbers = [finite.min(), finite.max(), finite.mean(), deviation(finite)] if len(finite) else []
         rows.append(
             [
                 one.family.name,
-                display.count(len(values)),
+                display.count(one.points),
                 _number(one.first),
                 _number(one.last),
                 "" if one.best is None else _number(one.best),
                 "" if one.best_at is None else _number(one.best_at),
-                *([_number(float(number)) for number in numbers] or [""] * 4),
-                "" if whole else display.count(len(values) - len(finite)),
+                *(map(_number, one.spread) if one.spread else [""] * 4),
+                display.count(one.points - one.finite) if one.finite < one.points else "",
                 catalog.unit(one.family.name),
             ]
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from chiplog.core import display
 from chiplog.metrics.catalog import STATISTICS, unit
 from chiplog.store.contents.contents import Contents
 from chiplog.store.contents.matrices import dense
-from chiplog.store.points.series import Series
+from chiplog.store.points.columns import Floats
 from chiplog.store.reader import Stored
 from chiplog.views.charts import svg
 from chiplog.views.charts.heatmap import matrix_text
@@ -26,10 +26,18 @@ SLOW = 1.05  # times the median rank: a straggler
 Wanted: TypeAlias = Callable[[str], bool]  # by name
 
 
+class Shown(NamedTuple):
+    """The metrics of the report, which are read one at a time."""
+
+    names: Sequence[str]
+    values: Callable[[str], Floats]
+
+
 def sections(
-    stored: Stored, contents: Contents, series: Mapping[str, Series], shown: Sequence[Family] = ()
+    stored: Stored, contents: Contents, values: Callable[[str], Floats], shown: Sequence[Family] = ()
 ) -> Iterator[Section]:
-    """The sections; `series` are those already read, `shown` the metrics of the report."""
+    """The sections; `shown` are the metrics of the report, and `values` reads one of them."""
+    series = Shown([family.name for family in shown], values)
     yield Section("Speed", [_quantiles(series, lambda name: name.rpartition("/")[2] in SPEED)])
     goodput = _last(series, lambda name: "goodput" in name or "badput" in name)
     yield Section("Goodput", [*_ledger(stored, series), goodput])
@@ -40,11 +48,12 @@ def sections(
     )
 
 
-def _quantiles(series: Mapping[str, Series], wanted: Wanted) -> Grid:
+def _quantiles(series: Shown, wanted: Wanted) -> Grid:
     rows = []
-    for name, one in series.items():
-        finite = one.values[np.isfinite(one.values)]
-        if wanted(name) and len(finite):
+    for name in filter(wanted, series.names):
+        values = series.values(name)
+        finite = values[np.isfinite(values)]
+        if len(finite):
             numbers = np.quantile(finite, [0.5, 0.05, 0.95])
             last = display.number(float(finite[-1]))
             rows.append([name, *(display.number(float(number)) for number in numbers), last, unit(name)])
@@ -52,14 +61,14 @@ def _quantiles(series: Mapping[str, Series], wanted: Wanted) -> Grid:
     return Grid(head, rows, right=head[1:5])
 
 
-def _last(series: Mapping[str, Series], wanted: Wanted) -> Grid:
-    rows = [[name, display.number(float(one.values[-1])), unit(name)] for name, one in series.items() if wanted(name)]
+def _last(series: Shown, wanted: Wanted) -> Grid:
+    rows = [[name, display.number(float(series.values(name)[-1])), unit(name)] for name in filter(wanted, series.names)]
     return Grid(["metric", "last", "unit"], rows, right=["last"])
 
 
-def _ledger(stored: Stored, series: Mapping[str, Series]) -> Iterator[Block]:
+def _ledger(stored: Stored, series: Shown) -> Iterator[Block]:
     """Where the time went, if steps were timed."""
-    if STEP_TIME not in series:
+    if STEP_TIME not in series.names:
         return
     spent = stored.goodput()
     if spent.wall <= 0:
