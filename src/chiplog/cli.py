@@ -78,7 +78,7 @@ def parser(words: Collection[str] | None = None) -> ArgumentParser:
 
     A verb that is not loaded costs nothing, however much it imports.
     """
-    top = _Parser(
+    top = _OneLineParser(
         prog="chiplog",
         description="Inspect training runs.",
         epilog=EXAMPLES,
@@ -130,7 +130,7 @@ def _parse(words: Sequence[str]) -> Namespace | None:
     return line.parse_args(_joined(words))
 
 
-class _Parser(ArgumentParser):
+class _OneLineParser(ArgumentParser):
     """A parser whose mistakes are one line, with the usage of the verb they belong to."""
 
     def error(self, message: str) -> NoReturn:
@@ -140,7 +140,7 @@ class _Parser(ArgumentParser):
         raise BadSetting(f"{message}; usage: {words} [OPTIONS]; {self.prog} --help lists the options")
 
 
-class _VerbParser(_Parser):
+class _VerbParser(_OneLineParser):
     """The parser of a verb, which takes options between positional arguments, too: `plot RUN --log NAME`."""
 
     _inside = False  # whether argparse, which parses the two kinds separately, calls this itself

@@ -12,7 +12,7 @@ import pytest
 import chiplog
 from chiplog.core.background import shared_thread
 from chiplog.core.background.shared_thread import SharedBackground
-from chiplog.core.background.thread import Background, Idle
+from chiplog.core.background.thread import Background, IdlePause
 from tests.support.waiting import wait_for
 
 
@@ -49,7 +49,7 @@ def test_tasks_are_called_when_they_are_due_and_when_woken() -> None:
     def idle() -> float:
         called[1] += 1
         woken.release()
-        return Idle(0.02)
+        return IdlePause(0.02)
 
     runs = [SharedBackground(), SharedBackground()]
     for run, task in zip(runs, (busy, idle), strict=True):

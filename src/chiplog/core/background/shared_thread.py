@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from chiplog.core import messages
 from chiplog.core.background import forks
-from chiplog.core.background.thread import RETRY, Background, Idle, Task, call
+from chiplog.core.background.thread import RETRY, Background, IdlePause, Task, call
 from chiplog.core.background.wakeup import WakeUp
 
 BLOCKED = 1.0  # s that the tasks of one run may take before the other runs go on, on another thread
@@ -38,10 +38,10 @@ class SharedBackground:
 
     def start(self) -> None:
         """Join the thread, which is started if there is none."""
-        with _state.lock:
-            if _state.current is None or _state.current.pid != os.getpid():
-                _state.current = _SharedThread()
-            _state.current.take((self,))
+        with _shared.lock:
+            if _shared.current is None or _shared.current.pid != os.getpid():
+                _shared.current = _SharedThread()
+            _shared.current.take((self,))
 
     def wake(self) -> None:
         """Call all tasks now instead of when they are due; safe from anywhere, signal handlers included."""
@@ -80,7 +80,7 @@ class SharedBackground:
         for task, due in list(self._tasks.items()):
             if woken or due <= soon:
                 pause = call(task)
-                (self._idle.add if type(pause) is Idle or pause >= IDLE else self._idle.discard)(task)
+                (self._idle.add if type(pause) is IdlePause or pause >= IDLE else self._idle.discard)(task)
                 self._tasks[task] = time.monotonic() + pause
         if len(self._idle) == len(self._tasks):
             self._tasks = dict.fromkeys(self._tasks, soon + IDLE)
@@ -92,7 +92,7 @@ class SharedBackground:
         try:
             self.end()
         finally:
-            with _state.lock:
+            with _shared.lock:
                 if self.thread is not None:
                     self.thread.members.pop(self, None)
             self._ended.set()
@@ -100,14 +100,14 @@ class SharedBackground:
     def _leave_blocked(self) -> None:
         """Go on without the run whose task, such as a function of the user's, blocks the thread; so do all others."""
         thread = self.thread
-        if thread is None or not thread.blocked_by_other(self) or not _state.lock.acquire(blocking=False):
+        if thread is None or not thread.blocked_by_other(self) or not _shared.lock.acquire(blocking=False):
             return
         try:
             if self.thread is thread and thread.blocked_by_other(self):
-                _state.current = _SharedThread()
-                _state.current.take([one for one in thread.members if one is not thread.busy])
+                _shared.current = _SharedThread()
+                _shared.current.take([one for one in thread.members if one is not thread.busy])
         finally:
-            _state.lock.release()
+            _shared.lock.release()
 
 
 class _SharedThread:
@@ -168,7 +168,7 @@ class _SharedThread:
             due = soon + IDLE
             for member in list(self.members):
                 if member.woken or member.due <= soon:
-                    with _state.lock:
+                    with _shared.lock:
                         if member.thread is not self or member not in self.members:
                             continue
                         self.busy, self._since = member, time.monotonic()
@@ -178,15 +178,15 @@ class _SharedThread:
                         messages.say(f"the end of a run failed: {error!r}")
                     self.busy = None
                 due = min(due, member.due)
-            with _state.lock:
+            with _shared.lock:
                 if not self.members:
-                    if _state.current is self:
-                        _state.current = None
+                    if _shared.current is self:
+                        _shared.current = None
                     return
             self._wakeup.wait(max(0.01, due - time.monotonic()))
 
 
-class _State:
+class _Current:
     """The thread that new runs join."""
 
     def __init__(self) -> None:
@@ -201,15 +201,15 @@ class _State:
         self.current = None
 
 
-_state = _State()
+_shared = _Current()
 RunBackground: TypeAlias = Background | SharedBackground
 
 
 def background() -> RunBackground:
     """A thread of its own for the only open run of a process; for runs beside it, the shared one."""
-    first = _state.first() if _state.first is not None else None
+    first = _shared.first() if _shared.first is not None else None
     if first is not None and first.alive:
         return SharedBackground()
     own = Background("background")
-    _state.first = weakref.ref(own)
+    _shared.first = weakref.ref(own)
     return own

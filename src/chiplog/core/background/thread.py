@@ -12,7 +12,7 @@ from chiplog.core.background.wakeup import WakeUp
 Task = Callable[[], float]  # does a little work and returns the seconds until it is due again
 
 
-class Idle(float):
+class IdlePause(float):
     """Seconds, from a task that had nothing to do: where runs share a thread, it is called less often."""
 
 

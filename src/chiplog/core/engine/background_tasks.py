@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from chiplog.core import messages, records
-from chiplog.core.background.thread import Idle
+from chiplog.core.background.thread import IdlePause
 from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rows import RowWriter
@@ -58,7 +58,7 @@ class BackgroundTasks:
             self._saved = time.monotonic()
             self.save_state()
         pause = self.write_arrived()
-        return pause if busy or pause < SPANS_EVERY else Idle(pause)
+        return pause if busy or pause < SPANS_EVERY else IdlePause(pause)
 
     def write_collected(self) -> bool:
         """Write everything collected since the last time; whether there may soon be more."""

@@ -40,7 +40,7 @@ class Recorder:
         self.repeated: Counter[str] = Counter()  # problems after the first of their kind, which was reported
         self._listeners: tuple[Listener, ...] = ()
         self._unkept: Unkept | None = None  # counts what is refused
-        self._refused: Refused | None = None  # the same, if it is reported
+        self._refused: RefusedRecords | None = None  # the same, if it is reported
 
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
         """Append a record and return it; None if nothing is recorded."""
@@ -79,7 +79,7 @@ class Recorder:
         """Report once that something is not recorded, if there is a reason to give, and how much at the exit."""
         if self._reason:
             if self._refused is None or self._refused.process != os.getpid():
-                self._refused = Refused(self._run_id, self._reason)
+                self._refused = RefusedRecords(self._run_id, self._reason)
             self._refused.add()
             messages.once(
                 f"inert {self._run_id} {os.getpid()}",
@@ -147,7 +147,7 @@ class Recorder:
                 call(record)
 
 
-class Refused:
+class RefusedRecords:
     """Counts what is refused in this process; its exit reports how much that was."""
 
     def __init__(self, run_id: str, reason: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from chiplog.core import messages, records
-from chiplog.core.background.thread import Idle
+from chiplog.core.background.thread import IdlePause
 from chiplog.core.records import Record
 from chiplog.store.journal.backlog import BACKLOG_BYTES, Backlog
 from chiplog.store.journal.directory_identity import DirectoryIdentity
@@ -122,7 +122,7 @@ class Journal:
             return RETRY
         if not self._direct:
             return RELAXED
-        return MAINTAIN if grown else Idle(MAINTAIN)
+        return MAINTAIN if grown else IdlePause(MAINTAIN)
 
     def flush(self, *, fsync: bool = False, timeout: float = 30.0) -> bool:
         """True once every record so far has reached the operating system, or with `fsync` the disk."""
