@@ -19,6 +19,7 @@ from chiplog.core.records import Plain
 from chiplog.store.points.columns import Floats
 from chiplog.store.points.series import Series, bucket
 from chiplog.store.reader import Stored
+from chiplog.views.charts.line_smoothing import smoothed
 from chiplog.views.x_axis import positions
 
 POINTS = 1500  # buckets by default
@@ -42,6 +43,7 @@ class XValues(NamedTuple):
     log: bool = False
     low: float | None = None
     high: float | None = None
+    smooth: float = 0.0  # the weight of a neighbour, from 0 to below 1
 
 
 class DrawnLine(NamedTuple):
@@ -141,9 +143,10 @@ def draw(lines: list[DrawnLine], axis: XValues, n: int) -> list[tuple[dict[str, 
         if len(line.x):
             facts["span"] = [float(line.x[0]), float(line.x[-1])]
         facts["marks"] = _marks(x, y, low, high, n)
+        soft = _smooth(line, axis) if axis.smooth else {}
         if len(x) <= 2 * n:
             facts["mode"] = "points"
-            drawn.append((facts, {"x": x, "y": y}))
+            drawn.append((facts, {"x": x, "y": y, **soft}))
             continue
         finite = np.isfinite(y)
         places = np.log10(x) if axis.log else x
@@ -152,8 +155,14 @@ def draw(lines: list[DrawnLine], axis: XValues, n: int) -> list[tuple[dict[str, 
         middle = buckets.low / 2 + buckets.high / 2
         across = 10**middle if axis.log else middle
         facts["mode"] = "buckets"
-        drawn.append((facts, {"x": across, "y": buckets.mean, "min": buckets.min, "max": buckets.max}))
+        drawn.append((facts, {"x": across, "y": buckets.mean, "min": buckets.min, "max": buckets.max, **soft}))
     return drawn
+
+
+def _smooth(line: DrawnLine, axis: XValues) -> dict[str, Floats]:
+    """The smoothed line between the ends of the axis."""
+    x, y = _window(DrawnLine(*smoothed(line.x, line.y, axis.smooth), 0.0), axis)
+    return {"smooth_x": x, "smooth_y": y}
 
 
 def _window(line: DrawnLine, axis: XValues) -> tuple[Floats, Floats]:

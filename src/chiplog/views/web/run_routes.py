@@ -32,7 +32,7 @@ from chiplog.views.web.responses.packet_body import PacketBody
 from chiplog.views.web.workers import Workers
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown inline; everything else is downloaded
-OPEN_RUNS = 40
+OPEN_RUNS = 100
 CORES = os.cpu_count() or 1
 SERIES = 200  # per response
 BINARY = ("content-type", "application/octet-stream")
@@ -93,6 +93,7 @@ class RunRoutes:
             request.query.get("log") == "1",
             request.number("low"),
             request.number("high"),
+            min(0.99, max(0.0, request.number("smooth") or 0.0)),
         )
         n = min(MOST_POINTS, max(10, request.whole("n") or POINTS))
 

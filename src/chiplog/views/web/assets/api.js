@@ -4,8 +4,8 @@
 /**
  * @typedef {{run: string, name: string, rank: number, total: number, until: number, mode: string,
  *   span?: [number, number], marks: [number, string, number][], x: Float64Array, y: Float64Array,
- *   min?: Float64Array, max?: Float64Array}} Curve
- * @typedef {{kind: string, log: boolean, low: number|null, high: number|null}} Axis
+ *   min?: Float64Array, max?: Float64Array, smooth_x?: Float64Array, smooth_y?: Float64Array}} Curve
+ * @typedef {{kind: string, log: boolean, low: number|null, high: number|null, smooth: number}} Axis
  */
 
 /**
@@ -55,6 +55,7 @@ export async function series(charts, axis, n) {
   if (axis.log) params.log = 1;
   if (axis.low !== null) params.low = axis.low;
   if (axis.high !== null) params.high = axis.high;
+  if (axis.smooth) params.smooth = axis.smooth;
   const data = await (await request("series", params)).arrayBuffer();
   const length = Number(new DataView(data).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 8, length)));

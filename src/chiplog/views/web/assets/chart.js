@@ -16,7 +16,7 @@ import { name as nameOf, place, scale, value } from "./scale.js";
 
 const HEIGHT = 230;
 const TAIL = 1200; // live points after which a line is fetched again
-const SMOOTHED_FROM = 10;
+const NEAR = 6; // pixels beyond the end of a line, within which the pointer still shows its last value
 
 export class Chart {
   /**
@@ -119,7 +119,7 @@ export class Chart {
         curve.total++;
         drawn = true;
       }
-      much ||= curve.tailX.length > TAIL || (curve.mode === "buckets" && curve.tailX.length > TAIL / 4);
+      much ||= this.look.smooth > 0 || curve.tailX.length > TAIL || (curve.mode === "buckets" && curve.tailX.length > TAIL / 4);
       if (curve.tailX.length > 4 * TAIL) { // the tab is in the background and does not fetch
         curve.tailX.splice(0, TAIL);
         curve.tailY.splice(0, TAIL);
@@ -186,7 +186,7 @@ export class Chart {
       const tail = curve.mode === "buckets" ? bucketed(curve) : { x: curve.tailX, y: curve.tailY, min: curve.tailY, max: curve.tailY };
       const x = joined(curve.x, tail.x), y = joined(curve.y, tail.y);
       const min = curve.min && joined(curve.min, tail.min), max = curve.max && joined(curve.max, tail.max);
-      const smooth = look.smooth > 0 && x.length >= SMOOTHED_FROM ? smoothed(y, look.smooth) : null;
+      const smooth = look.smooth > 0 && curve.smooth_x?.length && curve.smooth_y ? { x: curve.smooth_x, y: curve.smooth_y } : null;
       lines.push({ colour: wanted.colour, label: wanted.label, x, y, min, max, smooth });
       for (const [place, which] of curve.marks) marks.push({ x: place, which, colour: wanted.colour });
       for (let i = 0; i < curve.tailX.length; i++) {
@@ -267,18 +267,32 @@ export class Chart {
     const at = place(shown.x, x, box.left, box.right);
     this.hair.hidden = false;
     this.hair.style.left = `${at}px`;
-    const points = shown.lines.map((line) => ({ line, at: nearest(line.x, x) })).filter((one) => one.at >= 0);
+    const pixel = (/** @type {number} */ one) => place(shown.x, one, box.left, box.right);
+    const points = shown.lines.map((line) => ({ line, at: nearest(line.x, x) }))
+      .filter(({ line, at: near }) => near >= 0 && pixel(line.x[0]) - NEAR <= at && at <= pixel(line.x[line.x.length - 1]) + NEAR);
     this.tip.hidden = !points.length;
     if (!points.length) return;
+    const away = (/** @type {{line: import("./paint.js").Line, at: number}} */ one) => Math.abs(one.line.x[one.at] - x);
+    const closest = points.reduce((best, one) => (away(one) < away(best) ? one : best));
+    const words = (/** @type {{line: import("./paint.js").Line, at: number}} */ one) => nameOf(one.line.x[one.at], shown.x.kind);
+    const head = words(closest);
     points.sort((a, b) => /** @type {number} */ (b.line.y[b.at]) - /** @type {number} */ (a.line.y[a.at]));
+    const most = mine ? 12 : 4;
     fill(this.tip,
-      el("b", null, `${nameOf(points[0].line.x[points[0].at], this.shown?.x.kind)}`),
-      points.slice(0, mine ? 12 : 4).map(({ line, at }) => el("div", null,
-        el("i.dot", { colour: line.colour }),
-        el("span.grow", null, shown.lines.length > 1 ? line.label : ""),
-        number(line.smooth ? line.smooth[at] : line.y[at]),
-        mine && line.min && line.max && line.min[at] !== line.max[at]
-          ? el("span.faint", null, ` ${number(line.min[at])}…${number(line.max[at])}`) : null)));
+      el("b", null, this.look.kind === "step" ? `step ${head}` : head),
+      points.slice(0, most).map((one) => {
+        const { line, at } = one;
+        const soft = line.smooth && between(line.smooth, line.x[at]);
+        return el("div", null,
+          el("i.dot", { colour: line.colour }),
+          el("span.grow", null, shown.lines.length > 1 ? line.label : ""),
+          number(line.y[at]),
+          mine && line.min && line.max && line.min[at] !== line.max[at]
+            ? el("span.faint", null, ` ${number(line.min[at])}…${number(line.max[at])}`) : null,
+          soft !== null && soft !== undefined && isFinite(soft) ? el("span.faint", null, ` smoothed ${number(soft)}`) : null,
+          words(one) === head ? null : el("span.faint", null, ` at ${words(one)}`));
+      }),
+      points.length > most ? el("div.faint", null, `${points.length - most} more`) : null);
     const left = at > shown.width / 2;
     this.tip.style.left = left ? "auto" : `${at + 10}px`;
     this.tip.style.right = left ? `${shown.width - at + 10}px` : "auto";
@@ -423,24 +437,15 @@ function bucketed(curve) {
 }
 
 /**
- * An exponential moving average without bias at its start; values that are not finite are skipped.
- * @param {ArrayLike<number>} values
- * @param {number} weight
+ * The value of a line at an x between two of its points.
+ * @param {{x: ArrayLike<number>, y: ArrayLike<number>}} line
+ * @param {number} wanted
  */
-export function smoothed(values, weight) {
-  const out = new Float64Array(values.length);
-  let total = 0, share = 0;
-  for (let at = 0; at < values.length; at++) {
-    const value = values[at];
-    if (!isFinite(value)) {
-      out[at] = NaN;
-      continue;
-    }
-    total = weight * total + (1 - weight) * value;
-    share = weight * share + (1 - weight);
-    out[at] = total / share;
-  }
-  return out;
+function between(line, wanted) {
+  const near = nearest(line.x, wanted);
+  const next = wanted < line.x[near] ? near - 1 : near + 1;
+  if (!(next >= 0 && next < line.x.length) || line.x[next] === line.x[near]) return line.y[near];
+  return line.y[near] + (line.y[next] - line.y[near]) * (wanted - line.x[near]) / (line.x[next] - line.x[near]);
 }
 
 /** @param {ArrayLike<number>} x @param {number} wanted */

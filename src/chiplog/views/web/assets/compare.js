@@ -67,7 +67,7 @@ export class Compare {
     const show = async () => {
       const test = matcher(find.value) ?? ((/** @type {string} */ name) => /loss|acc|mfu|per_sec|reward/.test(name));
       const names = [...new Set(this.runs.flatMap((run) => run.names))].filter(test).slice(0, 24);
-      const axis = { kind: kind.value, log: false, low: null, high: null };
+      const axis = { kind: kind.value, log: false, low: null, high: null, smooth: 0 };
       const charts = names.map((name) => this.runs.map((run) => /** @type {[string, string]} */ ([run.key, name])));
       const curves = await series(charts, axis, 1500);
       const ends = this.runs.map((_, run) => Math.max(...curves.map((chart) => chart[run].span?.[1] ?? -Infinity)));

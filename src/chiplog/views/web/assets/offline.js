@@ -19,6 +19,7 @@ const PAGE = 50;
 /** @type {Record<string, (params: Record<string, any>) => any>} */
 const answers = {
   runs: () => list,
+  search: ({ q }) => ({ keys: list.runs.filter(query(q)).map((/** @type {any} */ run) => run.key) }),
   columns: () => {
     const names = [...new Set(list.runs.flatMap((/** @type {any} */ run) => Object.keys(run.cells)))].sort();
     const of = (/** @type {string} */ kind) => names.filter((name) => name.startsWith(kind)).map((name) => name.slice(2));
@@ -74,6 +75,56 @@ function curve(run, name, kind) {
   return made;
 }
 
+/**
+ * As views/charts/line_smoothing.py does it, from the points that are here.
+ * @param {Curve} curve
+ * @param {number} weight
+ */
+function smoothed(curve, weight) {
+  const { y } = curve, last = y.length - 1;
+  const reach = weight ** (curve.total / y.length * Math.min(1, 1000 / curve.total));
+  const sums = new Float64Array(y.length), counts = new Float64Array(y.length);
+  for (const order of [(/** @type {number} */ at) => at, (/** @type {number} */ at) => last - at]) {
+    let sum = 0, count = 0;
+    for (let i = 0; i <= last; i++) {
+      const at = order(i);
+      sums[at] += reach * sum; // the point itself counts once, below
+      counts[at] += reach * count;
+      [sum, count] = isFinite(y[at]) ? [reach * sum + y[at], reach * count + 1] : [reach * sum, reach * count];
+    }
+  }
+  return sums.map((sum, at) => (isFinite(y[at]) ? (sum + y[at]) / (counts[at] + 1) : NaN));
+}
+
+/**
+ * A search as a test of runs. Simpler than store/runs/query.py, which answers where there is a server: words that must
+ * all match, `key:text`, `key=text`, and `key>number` with its variants.
+ * @param {string} text
+ * @returns {(row: any) => boolean}
+ */
+function query(text) {
+  const tests = text.trim().split(/\s+/).filter(Boolean).map((word) => {
+    const condition = /^([^:<>=]+)(>=|<=|[:<>=])(.+)$/.exec(word);
+    if (!condition) {
+      const low = word.toLowerCase();
+      return (/** @type {any} */ row) => {
+        const texts = [row.name, row.id, row.project, row.state, ...row.tags, ...Object.values(row.cells)];
+        return texts.some((one) => String(one).toLowerCase().includes(low));
+      };
+    }
+    const [, key, sign, wanted] = condition;
+    return (/** @type {any} */ row) => {
+      const value = key === "tag" ? row.tags : row[key] ?? row.cells[`c:${key}`] ?? row.cells[`v:${key}`];
+      if (sign === "=") return [value].flat().some((one) => String(one) === wanted);
+      if (sign === ":") return [value].flat().some((one) => String(one ?? "").toLowerCase().includes(wanted.toLowerCase()));
+      const number = Number(value), bound = Number(wanted);
+      if (value === undefined || value === null) return false;
+      return sign === ">" ? number > bound : sign === "<" ? number < bound : sign === ">=" ? number >= bound : number <= bound;
+    };
+  });
+  return (row) => tests.every((test) => test(row));
+}
+
 /** @param {string} packed */
 function doubles(packed) {
   const text = atob(packed);
@@ -89,8 +140,11 @@ function doubles(packed) {
     if (!answer) throw new Error("this is not in the exported page");
     return answer;
   },
-  /** @param {[string, string, number?][][]} charts @param {{kind: string}} axis */
+  /** @param {[string, string, number?][][]} charts @param {import("./api.js").Axis} axis */
   series(charts, axis) {
-    return charts.map((chart) => chart.map(([run, name]) => ({ ...curve(run, name, axis.kind) })));
+    return charts.map((chart) => chart.map(([run, name]) => {
+      const one = curve(run, name, axis.kind);
+      return axis.smooth ? { ...one, smooth_x: one.x, smooth_y: smoothed(one, axis.smooth) } : { ...one };
+    }));
   },
 };

@@ -5,7 +5,7 @@ import { placer, ticks } from "./scale.js";
 
 /**
  * @typedef {{colour: string, label: string, x: ArrayLike<number>, y: ArrayLike<number>, min?: ArrayLike<number>,
- *   max?: ArrayLike<number>, smooth?: ArrayLike<number>|null}} Line
+ *   max?: ArrayLike<number>, smooth?: {x: ArrayLike<number>, y: ArrayLike<number>}|null}} Line
  * @typedef {{x: number, colour: string, label: string, dashed?: boolean, flag?: number}} Upright
  * @typedef {{title: string, width: number, height: number, x: import("./scale.js").Scale, y: import("./scale.js").Scale,
  *   lines: Line[], marks: {x: number, which: string, colour: string}[], uprights: Upright[], note?: string}} Picture
@@ -77,7 +77,7 @@ function within(line, x) {
   [from, to] = [Math.max(0, from - 1), Math.min(line.x.length, to + 1)];
   if (to - from === line.x.length) return line;
   const cut = (/** @type {any} */ list) => list && list.slice(from, to);
-  return { ...line, x: cut(line.x), y: cut(line.y), min: cut(line.min), max: cut(line.max), smooth: cut(line.smooth) };
+  return { ...line, x: cut(line.x), y: cut(line.y), min: cut(line.min), max: cut(line.max) };
 }
 
 /** @param {Pen} pen @param {Line} line @param {(x: number) => number} across @param {(y: number) => number} up @param {boolean} log */
@@ -96,19 +96,19 @@ function draw(pen, line, across, up, log) {
       pen.area(x, low, high, line.colour, soft ? 0.14 : 0.25);
     }
   }
-  const stroke = (/** @type {ArrayLike<number>} */ y, /** @type {number} */ width, /** @type {number} */ alpha) => {
-    for (const [from, to] of stretches(line.x.length, (at) => shown(y[at]))) {
+  const stroke = (/** @type {ArrayLike<number>} */ x, /** @type {ArrayLike<number>} */ y, /** @type {number} */ width, /** @type {number} */ alpha) => {
+    for (const [from, to] of stretches(x.length, (at) => shown(y[at]))) {
       const xs = [], ys = [];
       for (let at = from; at < to; at++) {
-        xs.push(across(line.x[at]));
+        xs.push(across(x[at]));
         ys.push(up(y[at]));
       }
       if (xs.length === 1) pen.rect(xs[0] - 2, ys[0] - 2, 4, 4, line.colour);
       else pen.line(xs, ys, line.colour, width, alpha);
     }
   };
-  stroke(line.y, soft ? 1 : 1.5, soft ? 0.3 : 1);
-  if (line.smooth) stroke(line.smooth, 2, 1);
+  stroke(line.x, line.y, soft ? 1 : 1.5, soft ? 0.3 : 1);
+  if (line.smooth) stroke(line.smooth.x, line.smooth.y, 2, 1);
 }
 
 /** @param {number} length @param {(at: number) => boolean} good @returns {Iterable<[number, number]>} */
