@@ -101,8 +101,17 @@ def test_every_part_of_the_page_can_be_reached(browser: Browser, tmp_path: Path)
 
 def _search_sort_and_choose(page: Page) -> None:
     page.keyboard.press("/")
-    page.keyboard.type("run- lr<9")
-    expect(page.locator("tr[data-key]")).to_have_count(0)  # no such column yet
+    page.keyboard.type("run- lr<9")  # no column of the table
+    expect(page.locator("tr[data-key]")).to_have_count(4)
+    page.get_by_label("search runs").fill("run- (lr<=2e-4 or lr=4e-4) -state=running")
+    expect(page.locator("tr[data-key]")).to_have_count(3)
+    page.get_by_label("search runs").fill("learnrate>1")
+    expect(page.locator(".trouble")).to_contain_text("no run has a setting or metric 'learnrate'")
+    expect(page.locator("tr[data-key]")).to_have_count(3)  # the last answer stays
+    page.get_by_label("search runs").fill("run- mod")
+    expect(page.locator("#keys option").first).to_have_attribute("value", "run- model.dim")
+    page.get_by_label("search runs").fill("run- lr<9")
+    expect(page.locator(".trouble")).to_be_hidden()
     page.get_by_label("add a column").fill("c:lr")
     page.get_by_label("add a column").press("Enter")
     expect(page.locator("tr[data-key]")).to_have_count(4)
@@ -167,6 +176,29 @@ def _every_tab(page: Page) -> None:
     page.get_by_role("tab", name="Matrices").click()
     page.get_by_label("time").fill("0")
     expect(page.locator("section.run")).to_contain_text("1 of 13")
+
+
+def test_the_pointer_shows_what_there_is(browser: Browser, tmp_path: Path) -> None:
+    """Runs that ended before the pointer are left out; the head names the step that is pointed at."""
+    for id, steps in (("short", 50), ("middle", 100), ("long", 200)):
+        stores.simple(tmp_path, id, steps=steps)
+    with tools.serving(tmp_path) as served, looking(browser, served) as page:
+        runs = ",".join(served.keys().values())
+        page.goto(f"{served.address}#/charts?runs={runs}&smooth=0.9")
+        plot = drawn(page, "train/loss").locator(".plot")
+        box = plot.bounding_box()
+        assert box is not None
+        across = box["width"] - 62
+        for step, ids in ((150, ["long"]), (80, ["long", "middle"]), (20, ["long", "middle", "short"])):
+            page.mouse.move(box["x"] + 52 + across * step / 199, box["y"] + 60)
+            tip = plot.locator(".tip")
+            expect(tip.locator("b")).to_have_text(f"step {step}")
+            assert sorted(tip.locator("span.grow").all_inner_texts()) == ids
+            assert tip.locator("text=smoothed").count() == len(ids)
+        page.get_by_label("smoothing").fill("0")
+        page.mouse.move(box["x"] + 52 + across * 151 / 199, box["y"] + 60)
+        expect(plot.locator(".tip b")).to_have_text("step 151")
+        assert plot.locator("text=smoothed").count() == 0
 
 
 def test_a_step_is_walked_through(browser: Browser, tmp_path: Path) -> None:

@@ -21,10 +21,11 @@ CONFIG, METRIC = "config.", "metric."  # before a key that is both
 
 
 class RunValues:
-    """The values of one run by key; what its summary does not have is read when it is needed."""
+    """The values of one run by key; what its summary does not have is read when it is needed, unless it is `shallow`."""
 
-    def __init__(self, path: Path, entry: Entry) -> None:
+    def __init__(self, path: Path, entry: Entry, *, shallow: bool = False) -> None:
         self.path, self.entry = path, entry
+        self._shallow = shallow
 
     @cached_property
     def config(self) -> Mapping[str, Value]:
@@ -35,10 +36,12 @@ class RunValues:
         return {name: scalar(value) for name, value in flatten(whole, ".", deepest=20)}
 
     @cached_property
-    def metrics(self) -> dict[str, Value]:
+    def metrics(self) -> Mapping[str, Value]:
         """The last value of every metric, and what the run added to its summary."""
         if self.entry.reason:
             return {}
+        if self._shallow:
+            return self.entry.values
         try:
             return {name: scalar(value) for name, value in Stored(self.path).summary.items()}
         except ImportError:  # its journal is compressed, and pyarrow is not installed

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from chiplog.core.errors import BadQuery
+from chiplog.store.runs.run_values import RunValues, matching
 from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.version import VERSION
 from chiplog.views.web import asset_bundle
@@ -46,6 +48,8 @@ class Site:
             return self._live(request)
         if request.path == "/api/runs":
             return await self.workers.run("list", self._list, request)
+        if request.path == "/api/search":
+            return await self.workers.run("list", self._search, request)
         if request.path == "/api/columns":
             return await self.workers.run("list", self._columns)
         return await self.readers.run(_run_of(request), lambda: self.load()(request))
@@ -76,6 +80,14 @@ class Site:
                 "gone": self.summaries.gone(since) if since else [],
             }
         )
+
+    def _search(self, request: Request) -> Response:
+        """The keys of the runs that match, or why the query is not understood."""
+        runs = [RunValues(self.summaries.root / entry.place, entry, shallow=True) for entry in self.summaries.entries()]
+        try:
+            return json_response({"keys": [run.entry.key for run in matching(runs, request.query.get("q", "")[:2000])]})
+        except BadQuery as error:
+            return json_response({"error": str(error)})
 
     def _columns(self) -> Response:
         config: Counter[str] = Counter()

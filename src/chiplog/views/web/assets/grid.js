@@ -17,6 +17,7 @@ import { here, setParams } from "./route.js";
 const MOST = 500; // charts on a page
 const KEPT = 60; // charts out of sight that keep their data
 const AT_ONCE = 4; // charts per request
+const LINES = 100; // per request, and of a chart
 /** @type {[string, string][]} */
 const AXES = [
   ["step", "step"], ["relative", "relative time"], ["time", "wall time"], ["tokens", "tokens"], ["epoch", "epoch"], ["flops", "FLOPs"],
@@ -94,13 +95,15 @@ export class Grid {
         },
       }), words);
     const amount = el("output", null, look.smooth ? look.smooth.toFixed(2) : "off");
+    const refetch = debounced(() => this.refetch(), 120);
     const slider = el("input", {
       type: "range", min: 0, max: 0.99, step: 0.01, value: look.smooth, "aria-label": "smoothing",
       oninput: () => {
         look.smooth = Number(slider.value);
         amount.textContent = look.smooth ? look.smooth.toFixed(2) : "off";
         setParams({ smooth: look.smooth || null });
-        this._redraw();
+        if (look.smooth) refetch();
+        else this._redraw();
       },
     });
     this.search = el("input", {
@@ -184,7 +187,7 @@ export class Grid {
     /** @type {Map<string, Chart[]>} */
     const groups = new Map();
     for (const title of shown) {
-      const lines = (wanted.get(title) ?? []).slice(0, 64);
+      const lines = (wanted.get(title) ?? []).slice(0, LINES);
       const chart = new Chart(title, lines, this.look, {
         zoom: (low, high) => this.zoom(low, high), hover: (x, from) => this._hover(x, from), pin: (name) => this._pin(name),
         pinned: this.pins.has(title), refresh: (one) => this._enqueue(one), alert: this.options.alert,
@@ -235,6 +238,7 @@ export class Grid {
     while (this.queue.size && this.asking < 2) {
       const few = this.charts.some((chart) => chart.curves) ? AT_ONCE : 1; // the first chart does not wait for others
       const batch = [...this.queue].slice(0, few);
+      while (batch.length > 1 && batch.reduce((sum, chart) => sum + chart.wanted.length, 0) > LINES) batch.pop();
       batch.forEach((chart) => this.queue.delete(chart));
       this.asking++;
       const round = this.round;
@@ -242,11 +246,11 @@ export class Grid {
         chart.loading = true;
         chart.asked = performance.now();
       }
-      const { kind, log, low, high } = this.look;
+      const { kind, log, low, high, smooth } = this.look;
       const n = Math.max(200, Math.min(1500, Math.round((batch[0].plot.clientWidth || 500) * 1)));
       try {
         const keys = batch.map((chart) => chart.wanted.map((one) => /** @type {[string, string]} */ ([one.run, one.name])));
-        const curves = await series(keys, { kind, log, low, high }, n);
+        const curves = await series(keys, { kind, log, low, high, smooth }, n);
         batch.forEach((chart, at) => {
           if (round === this.round) chart.setCurves(curves[at]);
           else chart.loading = false;

@@ -7,7 +7,7 @@ import { el, fill } from "./dom.js";
 import { Grid } from "./grid.js";
 import { here, link } from "./route.js";
 import { RunPage } from "./run.js";
-import { Runs } from "./runs.js";
+import { DRAWN, Runs } from "./runs.js";
 
 /** @typedef {{element: Element, close(): void}} View */
 
@@ -102,7 +102,7 @@ async function make(name, key, tab, params) {
     return new RunPage(about, tab || "charts");
   }
   if (name === "charts" || name === "compare") {
-    const keys = (params.get("runs") ?? "").split(",").filter(Boolean).slice(0, 40);
+    const keys = (params.get("runs") ?? "").split(",").filter(Boolean).slice(0, DRAWN);
     const answers = await Promise.all(keys.map((one) => get("run", name === "charts" ? { run: one, brief: 1 } : { run: one }).catch(() => null)));
     const runs = answers.filter(Boolean);
     heading(el("span.here", null, `${name === "charts" ? "charts" : "comparison"} of ${runs.length} runs`));

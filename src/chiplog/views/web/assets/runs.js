@@ -12,6 +12,8 @@ import { here, link, setParams } from "./route.js";
 
 const HIGH = 34; // pixels of a row
 const DEFAULT = ["v:train/loss", "v:eval/loss"];
+export const DRAWN = 100; // runs in one view
+const SEARCHED = ["state", "tag", "name", "project", "id", "step", "started", "ran", "age", "loss"];
 /** @type {[string, string][]} */
 const FIXED = [
   ["state", "state"], ["name", "name"], ["project", "project"], ["started", "started"], ["seconds", "ran"], ["step", "step"],
@@ -29,6 +31,11 @@ export class Runs {
     this.sort = params.get("sort") ?? "-started";
     this.group = params.get("group") ?? "";
     this.query = params.get("q") ?? "";
+    /** @type {Set<string>|null} */
+    this.matches = null; // the keys of the runs that the search matches; null without a search
+    this.asked = 0;
+    /** @type {Promise<{config: string[], values: string[]}>|null} */
+    this.choices = null;
     /** @type {({head: string, count: number}|Row)[]} */
     this.shown = [];
     this.element = el("section", { "aria-label": "runs" });
@@ -45,13 +52,17 @@ export class Runs {
 
   _build() {
     this.search = el("input", {
-      type: "search", value: this.query, placeholder: "Search: words, state:running, tag:x, lr>0.001", "aria-label": "search runs",
+      type: "search", value: this.query, placeholder: "Search: words, lr>0.001, state=running or tag=x", "aria-label": "search runs",
+      list: "keys", onfocus: () => this._complete(),
       oninput: debounced(() => {
         this.query = this.search.value;
         setParams({ q: this.query });
-        this._arrange();
+        this._complete();
+        this._find();
       }, 60),
     });
+    this.keys = el("datalist", { id: "keys" });
+    this.trouble = el("p.trouble", { role: "status", hidden: true });
     this.grouping = el("select", { "aria-label": "group by", onchange: () => {
       this.group = this.grouping.value;
       setParams({ group: this.group });
@@ -72,8 +83,8 @@ export class Runs {
     this.pane = el("div.pane", { onscroll: () => this._window(), tabindex: 0 }, this.table);
     fill(this.element,
       el("div.tools", null, this.search, el("label", null, "group ", this.grouping), this.adder, this.offers, this.many,
-        this.actions, this.lamp),
-      this.pane);
+        this.actions, this.lamp, this.keys),
+      this.trouble, this.pane);
     this._offerGroups();
     addEventListener("resize", debounced(() => this._window(), 50));
   }
@@ -92,10 +103,31 @@ export class Runs {
       for (const key of answer.gone) this.rows.delete(key);
       this.version = answer.version;
       this.root = answer.root;
-      this._arrange();
+      if (this.query.trim()) await this._find();
+      else this._arrange();
     } catch (error) {
       fill(this.body, el("tr", null, el("td.empty", { colspan: 20 }, error instanceof Error ? error.message : "not answered")));
     }
+  }
+
+  /** Ask which runs match. What is not understood is reported, and the last answer stays. */
+  async _find() {
+    const asked = ++this.asked;
+    const answer = this.query.trim() ? await get("search", { q: this.query }) : { keys: null };
+    if (asked !== this.asked) return;
+    if (!answer.error) this.matches = answer.keys && new Set(answer.keys);
+    this.trouble.textContent = answer.error ?? "";
+    this.trouble.hidden = !answer.error;
+    this._arrange();
+  }
+
+  /** Offer the keys that the last word of the search may become. */
+  async _complete() {
+    const { config, values } = await (this.choices ??= get("columns"));
+    const [, before, word] = /** @type {RegExpExecArray} */ (/^(.*?)([^\s()]*)$/.exec(this.search.value));
+    const names = word && /^[^<>=~:]+$/.test(word) ? [...SEARCHED, ...config, ...values] : [];
+    const near = names.filter((name) => name.toLowerCase().includes(word.toLowerCase())).slice(0, 20);
+    fill(this.keys, near.map((name) => el("option", { value: before + name })));
   }
 
   async _offer() {
@@ -116,9 +148,8 @@ export class Runs {
   }
 
   _arrange() {
-    const test = query(this.query);
     const down = this.sort.startsWith("-"), key = this.sort.replace(/^-/, "");
-    const matching = ordered(ordered([...this.rows.values()].filter(test), (row) => row.id), (row) => cell(row, key), down);
+    const matching = ordered(ordered([...this.rows.values()].filter((row) => !this.matches || this.matches.has(row.key)), (row) => row.id), (row) => cell(row, key), down);
     this.shown = matching;
     if (this.group) {
       /** @type {Map<string, Row[]>} */
@@ -173,9 +204,12 @@ export class Runs {
 
   _act() {
     const chosen = [...this.chosen].filter((key) => this.rows.has(key));
-    const runs = chosen.slice(0, 40).join(",");
+    const runs = chosen.slice(0, DRAWN).join(",");
+    const unseen = this.matches ? chosen.filter((key) => !this.matches?.has(key)).length : 0;
+    const many = chosen.length > DRAWN ? `${DRAWN} of ${chosen.length}` : String(chosen.length);
     fill(this.actions, chosen.length > 0 && [
-      el("a.button", { href: link("charts", { runs }) }, `Charts of ${chosen.length}`),
+      unseen > 0 && el("span.faint", null, `${unseen} of the chosen ${unseen === 1 ? "is" : "are"} hidden by the search `),
+      el("a.button", { href: link("charts", { runs }) }, `Charts of ${many}`),
       chosen.length > 1 && el("a.button", { href: link("compare", { runs }) }, "Compare"),
       el("button.quiet", { onclick: () => { this.chosen.clear(); this._chose(); } }, "clear"),
     ]);
@@ -237,32 +271,4 @@ export function state(name) {
 /** @param {Row} row @param {string} key */
 function cell(row, key) {
   return key.startsWith("c:") || key.startsWith("v:") ? row.cells[key] : /** @type {any} */ (row)[key];
-}
-
-/**
- * The search text as a test of rows: words that must all match, `key:text`, `key>number`, `key<number`.
- * @param {string} text
- * @returns {(row: Row) => boolean}
- */
-export function query(text) {
-  const tests = text.trim().split(/\s+/).filter(Boolean).map((word) => {
-    const condition = /^([^:<>=]+)(>=|<=|[:<>=])(.+)$/.exec(word);
-    if (!condition) {
-      const low = word.toLowerCase();
-      return (/** @type {Row} */ row) => {
-        const texts = [row.name, row.id, row.project, row.state, ...row.tags, ...Object.values(row.cells)];
-        return texts.some((one) => String(one).toLowerCase().includes(low));
-      };
-    }
-    const [, key, sign, wanted] = condition;
-    return (/** @type {Row} */ row) => {
-      const value = key === "tag" ? row.tags : cell(row, key) ?? row.cells[`c:${key}`] ?? row.cells[`v:${key}`];
-      if (sign === "=") return [value].flat().some((one) => String(one) === wanted);
-      if (sign === ":") return [value].flat().some((one) => String(one ?? "").toLowerCase().includes(wanted.toLowerCase()));
-      const number = Number(value), bound = Number(wanted);
-      if (value === undefined || value === null) return false;
-      return sign === ">" ? number > bound : sign === "<" ? number < bound : sign === ">=" ? number >= bound : number <= bound;
-    };
-  });
-  return (row) => tests.every((test) => test(row));
 }
