@@ -180,8 +180,8 @@ def _every_tab(page: Page) -> None:
 
 def test_the_pointer_shows_what_there_is(browser: Browser, tmp_path: Path) -> None:
     """Runs that ended before the pointer are left out; the head names the step that is pointed at."""
-    for id, steps in (("short", 50), ("middle", 100), ("long", 200)):
-        stores.simple(tmp_path, id, steps=steps)
+    for name, steps in (("short", 50), ("middle", 100), ("long", 200)):
+        stores.simple(tmp_path, name, steps=steps)
     with tools.serving(tmp_path) as served, looking(browser, served) as page:
         runs = ",".join(served.keys().values())
         page.goto(f"{served.address}#/charts?runs={runs}&smooth=0.9")

@@ -21,7 +21,7 @@ CONFIG, METRIC = "config.", "metric."  # before a key that is both
 
 
 class RunValues:
-    """The values of one run by key; what its summary does not have is read when it is needed, unless it is `shallow`."""
+    """The values of one run by key. What its summary lacks is read when it is needed, unless it is `shallow`."""
 
     def __init__(self, path: Path, entry: Entry, *, shallow: bool = False) -> None:
         self.path, self.entry = path, entry

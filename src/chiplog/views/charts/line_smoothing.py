@@ -1,7 +1,7 @@
 """Smoothing of a drawn line: centred, over all of its points, and the same at every zoom.
 
-The smoothed value is a mean in which a point counts `weight` times as much as its neighbour that is one place closer. In
-a line of more than a thousand points, a place is a thousandth of the line, so that the same weight means the same picture.
+The smoothed value is a mean in which a point counts `weight` times as much as its neighbour that is one place closer.
+In a line of more than a thousand points, a place is a thousandth of the line, so that a weight always looks the same.
 """
 
 from __future__ import annotations
@@ -41,4 +41,5 @@ def _both_ways(values: Floats, weight: float) -> Floats:
     listed = values.tolist()
     before = list(accumulate(listed, lambda total, value: total * weight + value))
     after = list(accumulate(reversed(listed), lambda total, value: total * weight + value))
-    return np.array(before) + np.array(after[::-1]) - values
+    sums: Floats = np.array(before) + np.array(after[::-1]) - values
+    return sums
