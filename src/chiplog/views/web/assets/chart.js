@@ -289,8 +289,8 @@ export class Chart {
           number(line.y[at]),
           mine && line.min && line.max && line.min[at] !== line.max[at]
             ? el("span.faint", null, ` ${number(line.min[at])}…${number(line.max[at])}`) : null,
-          soft !== null && soft !== undefined && isFinite(soft) ? el("span.faint", null, ` smoothed ${number(soft)}`) : null,
-          words(one) === head ? null : el("span.faint", null, ` at ${words(one)}`));
+          typeof soft === "number" && number(soft) !== number(line.y[at]) && el("span.faint", null, ` smoothed ${number(soft)}`),
+          Math.abs(pixel(line.x[at]) - pixel(closest.line.x[closest.at])) > NEAR && el("span.faint", null, ` at ${words(one)}`));
       }),
       points.length > most ? el("div.faint", null, `${points.length - most} more`) : null);
     const left = at > shown.width / 2;
