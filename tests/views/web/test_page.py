@@ -88,7 +88,7 @@ def test_every_part_of_the_page_can_be_reached(browser: Browser, tmp_path: Path)
         _zoom_search_and_save(page)
         page.goto(listed)
         page.get_by_role("link", name="Compare").click()
-        expect(page.get_by_role("table", name="settings that differ")).to_contain_text("0.0004")
+        expect(page.get_by_role("table", name="config differences")).to_contain_text("0.0004")
         expect(page.get_by_role("table", name="values")).to_contain_text("eval/loss")
         page.goto(f"{served.address}#/runs")
         page.get_by_role("link", name="everything at once").click()
@@ -133,7 +133,7 @@ def _zoom_search_and_save(page: Page) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + 250, box["y"] + 80, steps=4)
     page.mouse.up()
-    expect(page.get_by_role("button", name="All of x")).to_be_visible()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_visible()
     assert "low=" in page.url
     link = page.url
     page.get_by_label("smoothing").fill("0.9")
@@ -148,13 +148,13 @@ def _zoom_search_and_save(page: Page) -> None:
         assert Path(download.value.path()).read_bytes().startswith(begins)
     page.goto(link)
     page.reload()
-    expect(page.get_by_role("button", name="All of x")).to_be_visible()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_visible()
     drawn(page, "train/loss").locator(".plot").dblclick()
-    expect(page.get_by_role("button", name="All of x")).to_be_hidden()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_hidden()
 
 
 def _every_tab(page: Page) -> None:
-    expect(drawn(page, "train/grad_norm")).to_contain_text("2 not finite")
+    expect(drawn(page, "train/grad_norm")).to_contain_text("NaN")
     plot = drawn(page, "train/loss").locator(".plot")
     box = plot.bounding_box()
     assert box is not None
@@ -199,6 +199,38 @@ def test_the_pointer_shows_what_there_is(browser: Browser, tmp_path: Path) -> No
         page.mouse.move(box["x"] + 52 + across * 151 / 199, box["y"] + 60)
         expect(plot.locator(".tip b")).to_have_text("step 151")
         assert plot.locator("text=smoothed").count() == 0
+
+
+def test_a_live_list_leaves_the_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
+    """Rows and the head that do not change are not rebuilt, and a row that changes keeps the focus."""
+    stores.simple(tmp_path, "still")
+    with chiplog.init("live", id="now", dir=tmp_path, sinks="none") as run, tools.serving(tmp_path) as served:
+        run.log({"train/loss": 1.0}, step=0)
+        with looking(browser, served) as page:
+            expect(page.locator("tr[data-key]")).to_have_count(2)
+            for place in ('tr[data-key]:has-text("now") a', 'tr[data-key]:has-text("still") a', "th.name button"):
+                page.locator(place).focus()
+                before = page.locator('tr[data-key]:has-text("now") td.step').inner_text()
+                run.log({"train/loss": 1.0}, step=int(before) + 1)
+                expect(page.locator('tr[data-key]:has-text("now") td.step')).not_to_have_text(before)
+                expect(page.locator(place)).to_be_focused()
+            page.goto(f"{served.address}#/runs?cols=notjson")
+            expect(page.locator("tr[data-key]")).to_have_count(2)
+
+
+def test_a_server_that_stops_or_starts_again_is_named(browser: Browser, tmp_path: Path) -> None:
+    """The page says what to do; what it shows stays."""
+    stores.simple(tmp_path, "one")
+    with browser.new_context() as context:
+        page = context.new_page()
+        with tools.serving(tmp_path) as served:
+            page.goto(f"{served.address}#token={tools.TOKEN}")
+            expect(page.locator("tr[data-key]")).to_have_count(1)
+            expect(page.locator(".notice")).to_be_hidden()
+        expect(page.locator(".notice")).to_contain_text("The server has stopped")
+        expect(page.locator("tr[data-key]")).to_have_count(1)
+        page.route("**/api/**", lambda route: route.fulfill(status=401, json={"error": "the token is missing"}))
+        expect(page.locator(".notice")).to_contain_text("restarted with a new token", timeout=60_000)
 
 
 def test_a_step_is_walked_through(browser: Browser, tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ export function live(runs, handlers) {
       source?.addEventListener(what, (event) => then(JSON.parse(/** @type {MessageEvent} */ (event).data)));
     on("hello", (data) => {
       wait = 500;
+      report("up");
       handlers.up?.(true);
       handlers.runs?.(data.version);
       if (again) handlers.stale?.(undefined); // what was missed meanwhile
@@ -99,6 +100,7 @@ export function live(runs, handlers) {
     source.onerror = () => {
       source?.close();
       handlers.up?.(false);
+      probe();
       clearTimeout(timer);
       timer = setTimeout(open, wait);
       wait = Math.min(wait * 2, 30000);
@@ -122,9 +124,33 @@ export function fileAddress(run, file) {
   return `api/file?run=${encodeURIComponent(run)}&file=${encodeURIComponent(file)}`;
 }
 
+/**
+ * Tell the page whether the server answers, is gone, or is another one that wants another token.
+ * @param {"up"|"gone"|"barred"} state
+ */
+function report(state) {
+  dispatchEvent(new CustomEvent("server", { detail: state }));
+}
+
+/** Find out why live events ended. */
+async function probe() {
+  try {
+    report((await fetch("api/run?run=")).status === 401 ? "barred" : "up");
+  } catch {
+    report("gone");
+  }
+}
+
 /** @param {string} path @param {Record<string, any>} params */
 async function request(path, params) {
-  const answer = await fetch(`api/${path}?${new URLSearchParams(params)}`);
+  let answer;
+  try {
+    answer = await fetch(`api/${path}?${new URLSearchParams(params)}`);
+  } catch {
+    report("gone");
+    throw new Refused(0, "The server does not answer.");
+  }
+  report(answer.status === 401 ? "barred" : "up");
   if (!answer.ok) {
     let words = answer.statusText;
     try { words = (await answer.json()).error; } catch { /* no words */ }

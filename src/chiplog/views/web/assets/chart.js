@@ -163,8 +163,7 @@ export class Chart {
     this.element.dataset.drawn = this.curves ? "yes" : "no";
     this.element.dataset.until = String(Math.max(0, ...(this.curves ?? []).map((one) => one.until)));
     this.element.dataset.takes = String(this.takes);
-    const bad = (this.curves ?? []).reduce((sum, one) => sum + one.marks.reduce((all, mark) => all + mark[2], 0), 0);
-    const words = this.words || (bad ? `${bad} not finite` : "");
+    const words = this.words || missing(this.curves ?? []);
     if (this.note.textContent !== words) {
       this.note.textContent = words;
       this.note.className = words ? "bad" : "faint";
@@ -198,7 +197,8 @@ export class Chart {
     }
     const xs = this._xScale(lines);
     const { y, note } = this._yScale(lines, xs);
-    return { title: this.title, width, height, x: xs, y, lines, marks, uprights, note };
+    const empty = !this.curves ? "" : look.kind === "step" ? "no points" : `no points over ${look.kind.replace(/^metric:/, "")}`;
+    return { title: this.title, width, height, x: xs, y, lines, marks, uprights, note, empty };
   }
 
   /** @param {import("./paint.js").Line[]} lines */
@@ -240,7 +240,7 @@ export class Chart {
       hidden = all.filter((one) => one < least || one > most).length;
       if (hidden) {
         [low, high] = [Math.max(low, least), Math.min(high, most)];
-        note = `${hidden} beyond the frame`;
+        note = `${hidden} outside`;
       }
     }
     const y = scale(low, high, this.look.logY);
@@ -392,6 +392,17 @@ export class Chart {
       this.element.dataset.drawn = "no";
     }
   }
+}
+
+/**
+ * How many values have no place in the chart: `5 NaN, 2 inf`.
+ * @param {Curve[]} curves
+ */
+function missing(curves) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const [, which, many] of curves.flatMap((one) => one.marks)) counts.set(which, (counts.get(which) ?? 0) + many);
+  return [...counts].map(([which, many]) => `${many} ${which === "nan" ? "NaN" : which}`).join(", ");
 }
 
 /** @param {any} value */

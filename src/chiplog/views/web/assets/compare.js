@@ -22,8 +22,8 @@ export class Compare {
       key: run.key, label: this.labels[at], names: run.names, created: run.created, running: run.state === "running",
     }))) : null;
     this.element = runs.length ? el("section.compare", null,
-      el("section.card", null, el("h2", null, "Settings that differ"), this._settings()),
-      el("section.card", null, el("h2", null, "Values at the same place"), this._values()),
+      el("section.card", null, el("h2", null, "Config differences"), this._settings()),
+      el("section.card", null, el("h2", null, "Metrics at equal steps"), this._values()),
       this.grid?.element)
       : el("p.empty", null,
         "Choose two or more runs in ", el("a", { href: link("runs") }, "the list"), ", then compare them.");
@@ -45,8 +45,8 @@ export class Compare {
     const rows = differ.slice(0, 500).map((key) => [key, ...configs.map((config) =>
       el(config.has(key) ? "span" : "span.faint", null, setting(config.get(key))))]);
     return el("div", null,
-      table(["setting", ...this._heads()], rows, { label: "settings that differ" }),
-      el("p.faint", null, `${keys.length - differ.length} more are the same in all.`));
+      table(["setting", ...this._heads()], rows, { label: "config differences" }),
+      el("p.faint", null, `${keys.length - differ.length} other settings are equal.`));
   }
 
   _values() {

@@ -49,6 +49,42 @@ export function fill(parent, ...children) {
 }
 
 /**
+ * Make these the children of an element; those that stay are not touched, so that they keep the focus.
+ * @param {Element} parent
+ * @param {Element[]} children
+ */
+export function arrange(parent, children) {
+  const staying = new Set(children);
+  /** @type {Element|null} */
+  let at = parent.firstElementChild;
+  const skip = () => {
+    while (at && !staying.has(at)) {
+      const gone = at;
+      at = at.nextElementSibling;
+      gone.remove();
+    }
+  };
+  for (const child of children) {
+    skip();
+    if (at === child) at = child.nextElementSibling;
+    else parent.insertBefore(child, at);
+  }
+  skip();
+}
+
+/**
+ * Replace an element by a newer one, which gets the focus if the old one had it.
+ * @param {Element} old
+ * @param {Element} made
+ */
+export function replace(old, made) {
+  const parts = (/** @type {Element} */ one) => [.../** @type {NodeListOf<HTMLElement>} */ (one.querySelectorAll("a, button, input, select"))];
+  const focused = parts(old).indexOf(/** @type {any} */ (document.activeElement));
+  old.replaceWith(made);
+  if (focused >= 0) parts(made)[focused]?.focus({ preventScroll: true });
+}
+
+/**
  * A table of plain cells; a cell may be an element.
  * @param {Child[]} head
  * @param {Child[][]} rows

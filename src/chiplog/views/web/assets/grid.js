@@ -115,10 +115,10 @@ export class Grid {
       }, 120),
     });
     this.lamp = el("span.lamp", { title: "live", role: "status" }, "live");
-    this.back = el("button", { hidden: look.low === null, onclick: () => this.zoom(null, null) }, "All of x");
+    this.back = el("button", { hidden: look.low === null, onclick: () => this.zoom(null, null) }, "Reset zoom");
     return el("div.tools", null, this.search,
       el("label", null, "x ", axis), toggle("log x", "log", "lx", "logarithmic x axis"), toggle("log y", "logY", "ly", "logarithmic y axis"),
-      el("label", null, "smooth ", slider, amount), toggle("clip", "clip", "clip", "leave outliers outside the frame, with a mark"),
+      el("label", null, "smooth ", slider, amount), toggle("ignore outliers", "clip", "clip", "leave the outer 2 % of values outside the frame if they are far away"),
       this.back, this.lamp);
   }
 
@@ -284,6 +284,7 @@ export class Grid {
 
   /** @param {number|null} low @param {number|null} high */
   zoom(low, high) {
+    for (const chart of this.charts) chart.point(null, false); // what was at the pointer has moved
     Object.assign(this.look, { low, high });
     this.back.hidden = low === null;
     setParams({ low, high });

@@ -16,6 +16,7 @@ const bar = /** @type {HTMLElement} */ (document.getElementById("bar"));
 /** @type {View|null} */
 let view = null;
 let turn = 0;
+let shownAt = ""; // page, run and tab
 const icon = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]")).href;
 
 /**
@@ -75,6 +76,9 @@ function keys() {
 async function show() {
   const mine = ++turn;
   const { page: name, key, tab, params } = here();
+  const place = [name, key, tab].join("/");
+  if (place !== shownAt) scrollTo(0, 0);
+  shownAt = place;
   view?.close();
   view = null;
   try {
@@ -119,6 +123,14 @@ async function make(name, key, tab, params) {
   return runs;
 }
 
+const notice = el("p.notice", { role: "alert", hidden: true });
+page.before(notice);
+addEventListener("server", (event) => {
+  const state = /** @type {CustomEvent} */ (event).detail;
+  notice.hidden = state === "up";
+  notice.textContent = state === "gone" ? "The server has stopped. What is shown stays; start it again with: chiplog ui"
+    : state === "barred" ? "The server was restarted with a new token. Open the address it printed, or run: chiplog ui" : "";
+});
 addEventListener("hashchange", async () => {
   if (location.hash.startsWith("#token=")) await enter(); // a new start was opened in the same tab
   show();

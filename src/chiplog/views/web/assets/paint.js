@@ -8,7 +8,7 @@ import { placer, ticks } from "./scale.js";
  *   max?: ArrayLike<number>, smooth?: {x: ArrayLike<number>, y: ArrayLike<number>}|null}} Line
  * @typedef {{x: number, colour: string, label: string, dashed?: boolean, flag?: number}} Upright
  * @typedef {{title: string, width: number, height: number, x: import("./scale.js").Scale, y: import("./scale.js").Scale,
- *   lines: Line[], marks: {x: number, which: string, colour: string}[], uprights: Upright[], note?: string}} Picture
+ *   lines: Line[], marks: {x: number, which: string, colour: string}[], uprights: Upright[], note?: string, empty?: string}} Picture
  * @typedef {{text: string, faint: string, grid: string, page: string, alarm: string}} Ink
  * @typedef {{line(x: number[], y: number[], colour: string, width: number, alpha: number, dashed?: boolean): void,
  *   area(x: number[], low: number[], high: number[], colour: string, alpha: number): void,
@@ -31,6 +31,10 @@ export function frame(picture) {
 export function paint(pen, picture, ink) {
   const box = frame(picture);
   const across = placer(picture.x, box.left, box.right), up = placer(picture.y, box.bottom, box.top);
+  if (!picture.lines.some((line) => line.x.length)) { // a frame without points has no numbers
+    pen.text(picture.empty ?? "no points", (box.left + box.right) / 2, (box.top + box.bottom) / 2, ink.faint, "center", 13);
+    return;
+  }
   for (const [at, words] of ticks(picture.y, Math.max(2, (box.bottom - box.top) / 34))) {
     pen.line([box.left, box.right], [up(at), up(at)], ink.grid, 1, 1);
     pen.text(words, box.left - 6, up(at) + 3.5, ink.faint, "right");
@@ -59,9 +63,6 @@ export function paint(pen, picture, ink) {
     pen.rect(x - 1.5, y, 3, 7, mark.which === "nan" ? ink.alarm : mark.colour);
   }
   if (picture.note) pen.text(picture.note, box.right, box.top + 9, ink.faint, "right");
-  if (!picture.lines.some((line) => line.x.length)) {
-    pen.text("no points", (box.left + box.right) / 2, (box.top + box.bottom) / 2, ink.faint, "center", 13);
-  }
 }
 
 /**

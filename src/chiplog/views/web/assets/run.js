@@ -79,7 +79,7 @@ export class RunPage {
         about.tags.map((/** @type {string} */ tag) => el("span.tag", null, tag))),
       about.damage_count > 0 && el("p.warning", { role: "alert" },
         `${about.damage_count} ${about.damage_count === 1 ? "stretch" : "stretches"} of its journal cannot be read; everything else is shown. `,
-        el("a", { href: link(`run/${about.key}/overview`) }, "Which")),
+        el("a", { href: link(`run/${about.key}/overview`) }, "Show damaged parts")),
       el("div.tabs", { role: "tablist" }, TABS.filter(([key, , has]) => has(about) || key === this.tab).map(([key, words]) =>
         el("a", { href: link(`run/${about.key}/${key}`), role: "tab", "aria-selected": key === this.tab },
           words, key === "alerts" && about.alert_count > 0 && el("span.badge", null, String(about.alert_count))))));
@@ -89,7 +89,9 @@ export class RunPage {
     const about = this.about;
     if (this.tab === "charts" || this.tab === "system") {
       this.grid = this._charts(this.tab === "system");
-      fill(this.pane, this.grid.element);
+      const [shown, ...others] = about.ranks;
+      fill(this.pane, others.length > 0 && el("p.faint", null, `Rank ${shown} of ${others.length + 1}. `,
+        el("a", { href: link(`run/${about.key}/ranks`) }, "Compare the ranks")), this.grid.element);
       return;
     }
     /** @type {Record<string, () => Node>} */

@@ -2,7 +2,7 @@
 /** The table of runs: sorted, grouped and searched; only visible rows are in the page. */
 
 import { get, isExported, live } from "./api.js";
-import { el, fill, debounced } from "./dom.js";
+import { arrange, debounced, el, fill, replace } from "./dom.js";
 import { ago, count, date, duration, number } from "./format.js";
 import { ordered } from "./sort.js";
 import { here, link, setParams } from "./route.js";
@@ -27,17 +27,20 @@ export class Runs {
     this.rows = new Map();
     this.version = 0;
     this.chosen = new Set((params.get("runs") ?? "").split(",").filter(Boolean));
-    this.columns = params.has("cols") ? JSON.parse(params.get("cols") ?? "[]") : DEFAULT;
+    this.columns = listed(params.get("cols")) ?? DEFAULT;
     this.sort = params.get("sort") ?? "-started";
     this.group = params.get("group") ?? "";
     this.query = params.get("q") ?? "";
     /** @type {Set<string>|null} */
     this.matches = null; // the keys of the runs that the search matches; null without a search
     this.asked = 0;
+    this.headed = ""; // what the head shows
     /** @type {Promise<{config: string[], values: string[]}>|null} */
     this.choices = null;
     /** @type {({head: string, count: number}|Row)[]} */
     this.shown = [];
+    /** @type {Map<string, {made: Element, content: string}>} */
+    this.built = new Map(); // the rows in the page, and what they show
     this.element = el("section", { "aria-label": "runs" });
     this._build();
     this.ready = this._load();
@@ -82,7 +85,7 @@ export class Runs {
     this.table = el("table.runs", { "aria-label": "runs" }, this.head, this.body);
     this.pane = el("div.pane", { onscroll: () => this._window(), tabindex: 0 }, this.table);
     fill(this.element,
-      el("div.tools", null, this.search, el("label", null, "group ", this.grouping), this.adder, this.offers, this.many,
+      el("div.tools", null, this.search, el("label", null, "group by ", this.grouping), this.adder, this.offers, this.many,
         this.actions, this.lamp, this.keys),
       this.trouble, this.pane);
     this._offerGroups();
@@ -90,7 +93,7 @@ export class Runs {
   }
 
   _offerGroups() {
-    fill(this.grouping, [["", "nothing"], ["project", "project"], ["state", "state"], ["tags", "tags"],
+    fill(this.grouping, [["", "none"], ["project", "project"], ["state", "state"], ["tags", "tags"],
       ...this.columns.filter((/** @type {string} */ one) => one.startsWith("c:")).map((/** @type {string} */ one) => [one, one.slice(2)])]
       .map(([key, words]) => el("option", { value: key, selected: key === this.group }, words)));
   }
@@ -180,7 +183,7 @@ export class Runs {
           this._arrange();
         }, title: key }, words, up ? " ↑" : down ? " ↓" : ""),
         extra && el("button.quiet.drop", {
-          title: "remove this column", "aria-label": `remove ${words}`, onclick: () => this._column(key),
+          title: "Remove column", "aria-label": `remove ${words}`, onclick: () => this._column(key),
         }, "×"));
     };
     const all = el("input", {
@@ -191,8 +194,13 @@ export class Runs {
         this._chose();
       },
     });
-    fill(this.head, el("tr", null, el("th.tick", null, all), FIXED.map(([key, words]) => heading(key, words, false)),
-      this.columns.map((/** @type {string} */ one) => heading(one, one.slice(2), true))));
+    const content = JSON.stringify([this.columns, this.sort, all.checked]);
+    if (content === this.headed) return;
+    this.headed = content;
+    const made = el("tr", null, el("th.tick", null, all), FIXED.map(([key, words]) => heading(key, words, false)),
+      this.columns.map((/** @type {string} */ one) => heading(one, one.slice(2), true)));
+    if (this.head.firstElementChild) replace(this.head.firstElementChild, made);
+    else this.head.append(made);
   }
 
   _chose() {
@@ -226,15 +234,35 @@ export class Runs {
       row.firstChild.style.height = `${rows * HIGH}px`;
       return row;
     };
-    fill(this.body,
-      first > 0 && gap(first),
-      this.shown.slice(first, last).map((row) => this._row(row, columns)),
-      last < this.shown.length && gap(this.shown.length - last),
-      !this.shown.length && el("tr", null, el("td.empty", { colspan: columns },
+    const rows = this.shown.slice(first, last).map((row) => this._kept(row, columns));
+    if (first > 0) rows.unshift(gap(first));
+    if (last < this.shown.length) rows.push(gap(this.shown.length - last));
+    if (!this.shown.length) {
+      rows.push(el("tr", null, el("td.empty", { colspan: columns },
         this.rows.size ? "No run matches; clear the search to see all."
           : this.version ? `No runs under ${this.root}. Start one with chiplog.init, or try: chiplog demo`
             : "Looking for runs…")));
+    }
+    arrange(this.body, rows);
+    const inside = new Set(rows);
+    for (const [key, { made }] of this.built) if (!inside.has(made)) this.built.delete(key);
     this.table.setAttribute("aria-rowcount", String(this.shown.length));
+  }
+
+  /**
+   * A row; the one that is in the page if it would look the same.
+   * @param {{head: string, count: number}|Row} row
+   * @param {number} columns
+   */
+  _kept(row, columns) {
+    const key = "head" in row ? `group ${row.head}` : row.key;
+    const made = this._row(row, columns);
+    const content = made.outerHTML + ("head" in row ? "" : this.chosen.has(row.key));
+    const before = this.built.get(key);
+    if (before && before.content === content) return before.made;
+    if (before && before.made.isConnected) replace(before.made, made);
+    this.built.set(key, { made, content });
+    return made;
   }
 
   /** @param {{head: string, count: number}|Row} row @param {number} columns */
@@ -271,4 +299,18 @@ export function state(name) {
 /** @param {Row} row @param {string} key */
 function cell(row, key) {
   return key.startsWith("c:") || key.startsWith("v:") ? row.cells[key] : /** @type {any} */ (row)[key];
+}
+
+/**
+ * A list of texts from the address, which anybody may have edited; null if it is not one.
+ * @param {string|null} text
+ * @returns {string[]|null}
+ */
+function listed(text) {
+  try {
+    const value = JSON.parse(text ?? "null");
+    return Array.isArray(value) ? value.map(String) : null;
+  } catch {
+    return null;
+  }
 }

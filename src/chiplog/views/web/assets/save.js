@@ -12,7 +12,11 @@ export function saveMenu(chart) {
     list.open = false;
     ({ csv: saveCsv, png: savePng, svg: saveSvg })[/** @type {"csv"|"png"|"svg"} */ (kind)](chart);
   };
-  const list = el("details.menu", null,
+  const list = el("details.menu", {
+    name: "save", // only one is open
+    onfocusout: (/** @type {FocusEvent} */ event) => { if (!list.contains(event.relatedTarget)) list.open = false; },
+    onkeydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") list.open = false; },
+  },
     el("summary", { "aria-label": `save ${chart.title}`, title: "Save" }, "⤓"),
     el("div", null, ["csv", "png", "svg"].map((kind) => el("button", { onclick: save(kind) }, kind.toUpperCase()))));
   return list;
