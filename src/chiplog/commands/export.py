@@ -1,10 +1,12 @@
-"""Write a run as CSV, Parquet, JSON or HDF5.
+"""Write a run as a file, or as files of another tracker.
 
-HDF5 and NetCDF are datasets: one file per group of metrics.
+HDF5 and NetCDF are datasets: one file per group of metrics. TensorBoard, W&B, MLflow and trackio are folders that these
+open or upload; `chiplog sync` delivers to their servers.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -12,26 +14,32 @@ from pathlib import Path
 
 from chiplog.commands.shared.arguments import add_run
 from chiplog.commands.shared.open_run import open_run
+from chiplog.commands.sync import side_process
 from chiplog.core import display
 from chiplog.core.errors import BadSetting, ChiplogError
 from chiplog.core.files.writing import replacing
 from chiplog.core.messages import clean
+from chiplog.core.operating_system import check_writes
+from chiplog.sinks.registry import QUIET
 from chiplog.store.reader import Stored
 from chiplog.store.runs import find
+from chiplog.views.export.tracker_files import TRACKERS, to_tracker
 
 PATIENCE = 0.5  # s before progress is shown
+TABLES = ("csv", "parquet", "json")
 DATASETS = ("h5", "nc")
 EXAMPLE = "chiplog export latest --to parquet -o run.parquet"
 
 
 def arguments(parser: ArgumentParser) -> None:
     add_run(parser)
-    parser.add_argument("--to", required=True, choices=("csv", "parquet", "json", *DATASETS), help="the format")
+    parser.add_argument("--to", required=True, choices=(*TABLES, *DATASETS, *TRACKERS), help="the format")
     parser.add_argument(
         "-o",
         dest="output",
         metavar="PATH",
-        help="a file, a directory, or - for stdout; a directory for h5 and nc (default: named after the id)",
+        help="a file, a directory, or - for stdout; a directory for datasets and other trackers (default: named after "
+        "the id)",
     )
 
 
@@ -39,6 +47,9 @@ def run(args: Namespace) -> int:
     stored = open_run(find.find(args.run, args.root), args)
     if args.to in DATASETS:
         _datasets(stored, args.to, Path(args.output or stored.path.name))
+        return 0
+    if args.to in TRACKERS:
+        _tracker(stored, args)
         return 0
     if args.output == "-":
         _write(stored, args.to, None)
@@ -60,6 +71,24 @@ def _datasets(stored: Stored, to: str, folder: Path) -> None:
         print(f"{clean(str(path))}  {display.size(path.stat().st_size)}")
     if ending.trouble:
         raise ChiplogError("some datasets could not be written")
+
+
+def _tracker(stored: Stored, args: Namespace) -> None:
+    """Into a folder, with the package of the tracker, which may keep threads or processes of its own."""
+    check_writes("use --to csv")
+    if args.output == "-":
+        raise BadSetting(f"{args.to} is a folder: name it with -o PATH")
+    os.environ.update({**QUIET, "MLFLOW_LOGGING_LEVEL": "WARNING", **os.environ})
+    if args.alone:
+        side_process.start()
+    folder = Path(args.output or stored.path.name).expanduser()
+    with _Progress() as progress:
+        written = to_tracker(stored, args.to, folder, dict(os.environ), progress.show)
+    print(f"{clean(str(folder))}  {clean(written.how_to_open)}")
+    for why, count in written.lost.items():
+        print(clean(f"! not kept: {why}" + (f" ({count:,})" if count > 1 else "")))
+    if args.alone:
+        side_process.exit_at_once(0)
 
 
 def _write(stored: Stored, to: str, temporary: Path | None) -> None:

@@ -204,6 +204,10 @@ class Stored:
             self._check(name, rank, attempt)
         return series
 
+    def replaced_from(self, attempt: int, *, rank: int = 0) -> Number | None:
+        """The step from which newer attempts replace the points of one; None if none does."""
+        return self._columns.replaced_from(attempt, rank)
+
     def places(self, name: str) -> tuple[Steps, Floats]:
         """The steps and values of a series in the default view, by step; for drawing, faster than `series`."""
         return self._columns.places(name)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from chiplog.core.records import Number
 from chiplog.metrics.goodput import Ledger, ledger
 from chiplog.metrics.waterfall import Share
 from chiplog.store import goodput_input, step_breakdown
@@ -45,6 +46,11 @@ class RunArrays:
     def places(self, name: str) -> tuple[Steps, Floats]:
         with self._points.lock:
             return self._points.places(name)
+
+    def replaced_from(self, attempt: int, rank: int) -> Number | None:
+        with self._points.lock:
+            self._points.refresh({rank})
+            return self._points.limit(rank, attempt)
 
     def overview(self, name: str) -> Overview | None:
         with self._points.lock:

@@ -47,6 +47,7 @@ class RunOptions(NamedTuple):
     config: Mapping[str, Plain]
     current: bool  # whether it becomes `wandb.run`
     by_step: bool = False  # whether W&B's own step is the training step
+    dir: str | None = None  # where W&B keeps its own files; otherwise in the run
 
 
 def default_settings(environ: Mapping[str, str]) -> dict[str, Plain]:

@@ -111,7 +111,8 @@ class Session:
             server = defaults.model_copy()
             server.update_from_settings(settings)
             queries = RunQueries(server)
-        make_dir(self._identity.files, access_of(self._identity.dir))
+        if self._options.dir is None:
+            make_dir(self._identity.files, access_of(self._identity.dir))
         run, before = self._init(settings, queries, self._entity or defaults.entity, sent)
         self._started, self._resume = True, "allow"  # from now on it exists
         try:
@@ -179,7 +180,7 @@ class Session:
                     id=self.id,
                     resume=self._resume,
                     mode=self._options.mode,
-                    dir=self._environ.get("WANDB_DIR") or str(self._identity.files),
+                    dir=self._options.dir or str(self._identity.files),
                     reinit="return_previous" if self._options.current and client.is_free() else "create_new",
                     settings=settings,
                     **self._options.about,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from math import floor
+from pathlib import Path
 from typing import Any
 
 import wandb
@@ -45,12 +46,14 @@ def open_sink(
     config: Mapping[str, Plain] | None = None,
     current: bool = False,
     by_step: bool = False,
+    dir: str | None = None,
 ) -> Wandb:
     """`id` names a run at W&B to continue, which may have other rows; with `resume` "must" it has to exist, with
     "never" it must not. With `history`, the end of the run adds all of it as one table. `settings` are W&B's own
     (`wandb.Settings`) and override ours; `config` is added to that of the run. With `current` it becomes `wandb.run` in
     this process, unless another run of W&B is active. With `by_step`, rows are at their training step, as those of
-    W&B's own client, and steps that W&B has already are not sent."""
+    W&B's own client, and steps that W&B has already are not sent. `dir` is where W&B keeps its own files, in a folder
+    `wandb`; the default is `WANDB_DIR`, or the run."""
     about = {
         "entity": entity,
         "group": group,
@@ -69,6 +72,7 @@ def open_sink(
         config=config or {},
         current=current,
         by_step=by_step,
+        dir=str(Path(identity.cwd, dir)) if dir else environ.get("WANDB_DIR") or None,
     )
     return Wandb(identity, environ, options, history=history)
 
