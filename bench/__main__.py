@@ -17,6 +17,7 @@ from bench import (  # noqa: F401  each adds its rows
     endings,
     foreign,
     front_ends,
+    integrations,
     kills,
     large_runs,
     loops,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from chiplog import integrations
 from chiplog.store.journal import cursors
 
 from .conftest import Cli
@@ -105,3 +108,14 @@ def test_a_part_that_is_broken(cli: Cli, sound: Path) -> None:
     (sound / "parts" / f"{SEGMENT}.points.parquet").write_bytes(b"nothing")
     code, out, _ = cli("doctor", "latest")
     assert code == 1 and "cannot be read" in out and "chiplog compact" in out
+
+
+def test_frameworks_that_are_installed_are_listed_with_the_line_for_each(cli: Cli) -> None:
+    """Every integration has one: its docstring begins with it."""
+    _, out, _ = cli("doctor")
+    words = " ".join(out.split())
+    assert "TRL 5" in words and '`import chiplog.integrations.transformers`, then `report_to="chiplog"`' in words
+    assert "deepspeed" not in words.lower() or find_spec("deepspeed") is not None
+    for file in Path(integrations.__file__).parent.glob("[a-z]*.py"):
+        framework, colon, how = (ast.get_docstring(ast.parse(file.read_text())) or "").partition(": ")
+        assert framework and colon and how.strip(), file.name

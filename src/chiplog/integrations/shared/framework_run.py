@@ -13,6 +13,7 @@ from chiplog.core.engine.shutdown import ending
 from chiplog.core.errors import ChiplogError
 from chiplog.core.guarded import failed
 from chiplog.core.run import Run
+from chiplog.runtime.ranks import detect
 
 
 class FrameworkRun:
@@ -52,7 +53,7 @@ class FrameworkRun:
             self.describe(config)
             return self._run
         try:
-            self._run = assembly.beside(config, **{**settings, **self.settings})
+            self._run = assembly.beside(config, **{**_for_one_process(), **_unset(settings), **self.settings})
         except ChiplogError as error:  # a setting, a missing run: the same at every hook
             messages.say(f"{self.framework}: no run could be started, so nothing is kept: {error}")
             self._run = assembly.beside(mode="disabled", sinks="none")
@@ -87,6 +88,21 @@ class FrameworkRun:
         except Exception as problem:
             failed(f"{self.framework}: finishing the run", problem)
 
+    def token(self) -> str | None:
+        """What to save in a checkpoint, so that training from it is an attempt of the same run."""
+        return None if self._run is None or self._run.inert else self._run.resume_token()
+
     def __getstate__(self) -> dict[str, Any]:
         """A copy in another process starts with the same settings, and with no run of its own."""
         return {**self.__dict__, "_run": None, "_passed": None, "_own": False}
+
+
+def _unset(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that no variable of the environment sets."""
+    return {name: value for name, value in settings.items() if f"CHIPLOG_{name.upper()}" not in os.environ}
+
+
+def _for_one_process() -> dict[str, Any]:
+    """Hooks are called in one process of a job: it keeps the run, whatever its rank, and waits for no other."""
+    mine = detect.detect(os.environ)
+    return _unset({"ranks": mine.rank, "reduce": False}) if mine.world > 1 else {}

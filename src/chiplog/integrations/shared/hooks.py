@@ -1,0 +1,57 @@
+"""The hooks that a framework calls during training: whatever fails in one is reported once and never raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from importlib import metadata
+from typing import NamedTuple, ParamSpec, TypeVar
+
+from chiplog.core import messages
+from chiplog.core.guarded import failed
+from chiplog.core.values.text import cut
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Framework(NamedTuple):
+    """The name of a framework, its distribution, and the versions of it that the hooks are written for."""
+
+    name: str
+    distribution: str
+    versions: str
+
+    def report(self, hook: str, error: BaseException) -> None:
+        """Report what a hook raised; if it may have another shape in this version, also the versions that work."""
+        what = f"{self.name}: {hook}"
+        if not isinstance(error, (TypeError, AttributeError, KeyError)):
+            failed(what, error)
+            return
+        reason = f"{what} failed; training continues: {cut(repr(error), 200)}; {self.shape()}"
+        messages.once(f"{what} {type(error).__name__}", reason)
+
+    def shape(self) -> str:
+        """What is installed and what works, for a message about a hook of another shape."""
+        try:
+            installed = metadata.version(self.distribution)
+        except metadata.PackageNotFoundError:
+            installed = "of an unknown version"
+        return f"{self.name} {installed} is installed, and chiplog works with {self.versions}"
+
+
+def hook(framework: Framework, default: T) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A decorator for a hook, which returns the default if it fails."""
+
+    def decorate(call: Callable[P, T]) -> Callable[P, T]:
+        @wraps(call)
+        def guarded_hook(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return call(*args, **kwargs)
+            except Exception as error:
+                framework.report(call.__name__, error)
+                return default
+
+        return guarded_hook
+
+    return decorate
