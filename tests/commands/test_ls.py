@@ -138,6 +138,10 @@ def test_a_value_that_no_run_has_is_corrected(cli: Cli) -> None:
     out = cli("ls", "--where", "state=finishd")[1]
     assert out.startswith("none of 1 runs match; state=finishd: did you mean 'finished'?")
     assert "did you mean" not in cli("ls", "--where", "state=killed")[1]
+    chiplog.init("tiny-lm", tags=["baseline", "wide"], sinks="none").finish()
+    for words in (("--tag", "baselin"), ("--where", "tag=baselin")):
+        code, out, _ = cli("ls", *words)
+        assert code == 0 and "tag=baselin: did you mean 'baseline'?" in out
 
 
 def test_a_minus_sorts_the_other_way(cli: Cli) -> None:

@@ -16,7 +16,8 @@ from chiplog.store.journal.tail import Tail
 from chiplog.store.runs.summary_cache import SummaryCache
 from chiplog.views.web.http import Request
 from chiplog.views.web.routes import Site
-from tests.faults.hostile_runs import LOCAL, NAMES, Findings, bounded, identity, last_lines, routes
+from tests.faults.hostile_questions import LISTENED, routes
+from tests.faults.hostile_runs import LOCAL, NAMES, Findings, bounded, identity, last_lines
 
 SCRIPT = re.compile(r"<script>alert|<img src=x|(?:href|src)=.?javascript:|<iframe", re.IGNORECASE)
 REMOTE = re.compile(r"""(?:src|href|xlink:href|action)\s*=\s*["']?\s*(?:https?:)?//evil""", re.IGNORECASE)
@@ -40,18 +41,29 @@ async def _ask(summaries: SummaryCache, findings: Findings, seed: int) -> None:
         names = [*entry.values, *NAMES]
         for path, query in routes(names):
             findings.requests += 1
-            asked = {"run": entry.key, **query}
+            asked = {"run": entry.key, "runs": entry.key, **query}
             if "series" in asked:
                 asked["q"] = msgspec.json.encode([[[entry.key, asked.pop("series")]]]).decode()
             try:
                 with bounded(findings, f"seed {seed}: {path} {query}"):
                     response = await site(Request("GET", path, asked, [], path))
-                    if not isinstance(response.body, bytes):
+                    if path == "/api/live":
+                        await _listen(response.body)
+                    elif not isinstance(response.body, bytes):
                         async for _ in response.body:
                             pass
             except Exception:
                 findings.append(f"seed {seed}: {path} {asked}: {last_lines()}")
     site.join(5.0)
+
+
+async def _listen(events: Any) -> None:
+    """The greeting of the feed, and whatever follows in a moment; its followers have ended by then."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LISTENED):
+            async for _ in events:
+                pass
+    await events.aclose()
 
 
 def sinks(run: Path, findings: Findings, seed: int) -> None:

@@ -15,17 +15,17 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from chiplog.cli import main
 from chiplog.core import messages
 from chiplog.core.identity import Identity
 from chiplog.store.journal import lines
+from tests.faults.hostile_questions import verbs
 from tests.support.memory import peak, reset_peak
 
 BAD_TEXT = [
@@ -305,58 +305,6 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u20
 LOCAL = ("console", "csv", "jsonl", "json", "tensorboard", "memory", "perfetto")
 
 
-def verbs(run: Path, out: Path) -> Iterator[list[str]]:
-    """Every command that reads a run."""
-    root = ["--dir", str(run.parents[1])]
-    path = str(run)
-    yield [*root, "ls"]
-    yield [*root, "ls", "--json"]
-    yield [*root, "ls", "--sort", "loss"]
-    yield [*root, "ls", "--where", "train/loss>0.1 or name=x"]
-    yield [*root, "ls", "--columns", "loss,train/loss,lr,name,tags,step,started"]
-    yield [*root, "ls", "--sort", "train/loss", "--reverse", "-n", "1"]
-    yield [*root, "watch", "--once"]
-    yield [*root, "watch", path, "--once"]
-    yield [*root, "show", path]
-    yield [*root, "show", path, "--json"]
-    yield [*root, "tail", path, "--once"]
-    yield [*root, "cat", path]
-    yield [*root, "doctor", path]
-    yield [*root, "plot", path]
-    yield [*root, "trace", path]
-    yield [*root, "trace", path, "--summary"]
-    yield [*root, "trace", path, "--rank", "0"]
-    yield [*root, "show", path, "--ranks"]
-    for ending in ("pftrace", "json", "svg"):
-        yield [*root, "trace", path, "-o", str(out / f"trace.{ending}")]
-    for ending in ("csv", "json", "parquet"):
-        yield [*root, "export", path, "--to", ending, "-o", str(out / f"table.{ending}")]
-    for form in ("h5", "nc"):
-        yield [*root, "export", path, "--to", form, "-o", str(out / form)]
-    yield [*root, "compare", path, path]
-    for ending in ("html", "md"):
-        yield [*root, "compare", path, path, "-o", str(out / f"compare.{ending}")]
-    yield [*root, "report", path, "-o", str(out / "report"), "--only", "data,text,report"]
-    yield [*root, "ui", "--export", str(out / "page")]
-    yield [*root, "sync", path]
-    yield [*root, "compact", path]
-    yield [*root, "show", path]
-
-
-def routes(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Every route of the page; `run` is filled in."""
-    yield "/api/runs", {"columns": msgspec.json.encode([f"v:{name}" for name in names[:5]]).decode()}
-    yield "/api/columns", {}
-    for path in ("run", "trace", "timeline", "goodput", "perfetto", "console", "samples", "file"):
-        yield f"/api/{path}", {}
-    for name in names[:4]:
-        for path in ("matrix", "ranks"):
-            yield f"/api/{path}", {"name": name}
-        yield "/api/samples", {"table": name, "find": "a"}
-        for x in ("step", "time", "relative"):
-            yield "/api/series", {"series": name, "x": x, "log": "1"}
-
-
 class Findings(list[str]):
     """What went wrong, and how much was read."""
 
@@ -372,7 +320,7 @@ def attack(run: Path, out: Path, findings: Findings, *, seed: int) -> None:
     out.mkdir(exist_ok=True)
     for words in verbs(run, out):
         findings.commands += 1
-        shown = " ".join(words[2:])
+        shown = " ".join(words[2:])[:200]
         with bounded(findings, f"seed {seed}: chiplog {shown}"):
             printed, error = command(words)
         if error:

@@ -94,10 +94,10 @@ def _hint(runs: Sequence[RunValues], query: Query, tags: Sequence[str]) -> str:
     for key, wanted in (*query.wanted, *(("tag", tag) for tag in tags)):
         if key in SEARCHED:
             fields = [run.field(key) for run in runs]
-            values = {one for value in fields for one in (value if isinstance(value, tuple) else (value,))}
+            values = {str(one) for value in fields for one in (value if isinstance(value, list) else (value,))}
             if key == "state":
                 values.update(STATES)
-            if wanted not in values and (hint := did_you_mean(wanted, sorted(map(str, values)), 1)):
+            if wanted not in values and (hint := did_you_mean(wanted, sorted(values), 1)):
                 return f"{key}={wanted}: {hint}"
     return ""
 

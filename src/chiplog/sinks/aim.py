@@ -27,7 +27,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Event, File, HistogramRecord, Number, Plain, TextRecord
 from chiplog.core.values import convert
 from chiplog.core.values.convert import double
-from chiplog.sinks.shared import run_file
+from chiplog.sinks.shared import run_file, saved_state
 from chiplog.sinks.shared.clean_values import INT64, edges, plain, utf8, whole_step
 from chiplog.sinks.shared.service_metrics import service_points, texts
 
@@ -86,10 +86,10 @@ class Aim:
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         self.close()
-        hashed = str(state.get("hash", ""))
+        hashed = saved_state.text(state, "hash")
         if not hashed.isalnum() and hashed:  # it becomes part of a path
             raise ValueError(f"{hashed!r} is not a hash of Aim")
-        self._hash, self._config = hashed, dict(state.get("config", {}))
+        self._hash, self._config = hashed, saved_state.mapping(state, "config")
 
     def _track(self, run: Run, record: AnyRecord) -> None:
         """Like `run.track`, but with the time of the record."""

@@ -14,10 +14,12 @@ from chiplog.core.files import reading, writing
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Plain
 from chiplog.sinks.jsonl import line
+from chiplog.sinks.shared import saved_state
 from chiplog.sinks.shared.append_file import AppendFile, check_regular, keep_aside, numbered
 
 OPEN, END = b"[", b"\n]\n"
 PAGE = 4096
+MENDED = 256 << 20  # bytes of a damaged file that is mended; a larger one is put aside as it is
 HEAD = 96  # bytes that identify a file: they include the time of its first record
 
 Lines: TypeAlias = Callable[[AnyRecord, dict[str, Plain]], Iterable[bytes]]  # a record, and notes to keep
@@ -84,17 +86,18 @@ class Json:
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Cut the array back to what it held when the state was saved."""
         self._file.close()  # the file may have been replaced since
-        size = state.get("size", 0)
+        size, empty = saved_state.count(state, "size"), saved_state.flag(state, "empty")
+        notes = saved_state.mapping(state, "notes")
         if self._own and size:
-            self._head = str(state.get("head", ""))
+            self._head = saved_state.text(state, "head")
             if not self._file.length() or self._read_head(len(self._head)) != self._head:
                 self._put_aside()
                 raise RestartDelivery(f"{self.path} is gone, or belongs to another run")
-        self._notes = dict(state.get("notes", {}))
+        self._notes = notes
         if not size:
             self._start_empty()
         elif self._file.restore(size):
-            self._empty = state["empty"]
+            self._empty = empty
         else:
             messages.say(f"{self.path} was cut by another program; what is left of it is kept")
             self._continue()
@@ -126,6 +129,11 @@ class Json:
             self._file.size, self._empty = length - len(END), False
             return
         content = b""
+        if length > MENDED:
+            messages.say(f"{self.path} is damaged, and too large to be mended: it has {length:,} bytes")
+            self._put_aside()
+            self._start_empty()
+            return
         if length:
             with reading.open_path(self.path) as file:
                 content = file.read()

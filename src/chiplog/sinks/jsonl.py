@@ -12,7 +12,10 @@ from chiplog.core.files import reading
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Plain, Unknown
 from chiplog.core.values import convert
+from chiplog.sinks.shared import saved_state
 from chiplog.sinks.shared.append_file import CHUNK, AppendFile
+
+LONGEST_LINE = 64 << 20  # bytes, at the end of a file that is continued
 
 
 def open_sink(identity: Identity, environ: Mapping[str, str]) -> Jsonl:  # noqa: ARG001
@@ -46,7 +49,7 @@ class Jsonl:
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Cut the file back to what it held when the state was saved."""
-        if not self._file.restore(state.get("size", 0)):
+        if not self._file.restore(saved_state.count(state, "size")):
             size = _end_of_lines(self.path, self._file.length())
             messages.say(f"{self.path} was changed by another program; {size:,} bytes of it are left")
             self._file.cut(size)
@@ -90,6 +93,8 @@ def _end_of_lines(path: Path, length: int) -> int:
     with reading.open_path(path) as file:
         start = length
         while start > 0:
+            if length - start > LONGEST_LINE:
+                raise ValueError(f"no line ends in the last {LONGEST_LINE >> 20} MiB of {path}")
             start = max(0, start - CHUNK)
             file.seek(start)
             newline = file.read(CHUNK).rfind(b"\n")

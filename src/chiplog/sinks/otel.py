@@ -36,6 +36,7 @@ from chiplog.core.records import AnyRecord, Attempt, Plain, SpansRecord, Step
 from chiplog.core.values.convert import double
 from chiplog.core.values.redact import HIDDEN, redact_text
 from chiplog.core.values.text import cut
+from chiplog.sinks.shared import saved_state
 from chiplog.sinks.shared.clean_values import utf8
 from chiplog.sinks.shared.service_metrics import service_points
 from chiplog.version import VERSION
@@ -100,7 +101,8 @@ class Otel:
         return {"attempt": self._attempt, **({"rejected": self.rejected_parts} if self.rejected_parts else {})}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        self._attempt, self.rejected_parts = state.get("attempt", 1), state.get("rejected", 0)
+        self._attempt = saved_state.count(state, "attempt", 1)
+        self.rejected_parts = saved_state.count(state, "rejected")
 
     def _count(self, rejected: int, why: str) -> None:
         """Note an accepted request. OTLP does not let us send again what was rejected in it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Attempt, Plain
+from chiplog.sinks.shared import saved_state
 from chiplog.sinks.shared.append_file import AppendFile
 from chiplog.store.perfetto import trace
 from chiplog.store.perfetto.trace import COUNTERS, Trace
@@ -56,10 +57,11 @@ class Perfetto:
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Cut the file back, and continue as a new sequence, because the interned strings are no longer known."""
-        self._attempt, self._tracks = state.get("attempt", 1), state.get("tracks", {})
-        self._starts = state.get("starts", 0) + 1
+        self._attempt = saved_state.count(state, "attempt", 1)
+        self._tracks = saved_state.mapping(state, "tracks", saved_state.Count)
+        self._starts = saved_state.count(state, "starts") + 1
         self._trace = None
-        if not self._file.restore(state.get("size", 0)):
+        if not self._file.restore(saved_state.count(state, "size")):
             self._file.cut(self._file.length())
 
     def _packets(self, record: AnyRecord) -> bytes:

@@ -20,6 +20,7 @@ from chiplog.core.errors import BadSetting
 from chiplog.core.identity import Identity
 from chiplog.core.records import AnyRecord, Finish, Plain, Record, Step
 from chiplog.core.values.convert import double
+from chiplog.sinks.shared import saved_state
 from chiplog.sinks.shared.clean_values import utf8
 from chiplog.sinks.shared.service_metrics import service_points
 from chiplog.store.runs.state import state_of
@@ -166,10 +167,10 @@ class Prometheus:
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         latest = self._latest
-        others = {name: float(value) for name, value in state.get("others", {}).items()}
-        latest.replace({**state.get("values", {}), **others})
-        latest.step = float(state.get("step", "nan"))
-        latest.running = state.get("running", True)
+        others = {name: float(value) for name, value in saved_state.mapping(state, "others", str).items()}
+        latest.replace({**saved_state.mapping(state, "values", int | float), **others})
+        latest.step = float(saved_state.text(state, "step", "nan"))
+        latest.running = saved_state.flag(state, "running", default=True)
 
     def _push_values(self) -> None:
         run = {"project": self._latest.labels[0], "run": self._latest.labels[1]}

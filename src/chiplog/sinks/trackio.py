@@ -33,7 +33,7 @@ from chiplog.core.records import (
     TextRecord,
 )
 from chiplog.core.values import convert
-from chiplog.sinks.shared import run_file
+from chiplog.sinks.shared import run_file, saved_state
 from chiplog.sinks.shared.clean_values import cell, edges, int64, plain, utf8, whole_step
 from chiplog.sinks.shared.service_metrics import service_points
 from chiplog.store import layout
@@ -93,7 +93,8 @@ class Trackio:
         return {"config": self._config, "changed": self._changed}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        self._config, self._changed = dict(state.get("config", {})), state.get("changed", False)
+        self._config = saved_state.mapping(state, "config")
+        self._changed = saved_state.flag(state, "changed")
 
     def _row(self, record: AnyRecord) -> dict[str, Plain]:
         """The numbers of a record, or Trackio's object for a medium under its name."""

@@ -111,6 +111,11 @@ def test_a_query_describes_another_run(query: str) -> None:
         ("started>2h", "write -2h for two hours ago"),
         ("ran>long", "'long' is not a duration"),
         ("lr=1..high", "a range is two numbers"),
+        ("started>9999-12-31", "'9999-12-31' is not a time"),
+        ("started<0001-01-01", "'0001-01-01' is not a time"),
+        ("(" * 600 + "lr=1" + ")" * 600, "more than 50 parentheses and negations"),
+        ("-" * 1000 + "lr=1", "more than 50 parentheses and negations"),
+        ("not " * 1000 + "lr=1", "more than 50 parentheses and negations"),
     ],
 )
 def test_what_is_not_understood_is_named(query: str, message: str) -> None:

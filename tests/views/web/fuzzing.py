@@ -11,13 +11,13 @@ from typing import NamedTuple
 from urllib.parse import quote, quote_from_bytes
 
 ROUTES = (
-    "/", "/main.js", "/api/runs", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix",
+    "/", "/main.js", "/api/runs", "/api/search", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix",
     "/api/ranks", "/api/trace", "/api/timeline", "/api/goodput", "/api/perfetto", "/api/console", "/api/file",
     "/api/live", "/api/enter", "/api/nothing", "/api//run", "/api/../api/runs", "*", "http://127.0.0.1/", "",
 )  # fmt: skip
 NAMES = (
     "run", "q", "x", "n", "low", "high", "log", "table", "find", "column", "offset", "name", "at", "step", "rank",
-    "since", "columns", "file", "runs", "brief",
+    "since", "columns", "file", "runs", "brief", "smooth",
 )  # fmt: skip
 NUMBERS = ("0", "-1", "1", "1e308", "-1e308", "nan", "inf", "9" * 15, "9" * 400, "0x10", "1_000", "٣", "1e-320", "  7 ")
 TEXTS = (
@@ -34,6 +34,10 @@ TEXTS = (
     "é" * 50,
     "\u202e",
     "../..",
+    "(" * 1000,
+    "-" * 1000,
+    "started>9999-12-31",
+    "lr>0.1 or -name=[x*",
 )
 HEADERS = (
     "Connection: close", "Connection: keep-alive", "Transfer-Encoding: chunked", "Content-Length: 5", "Content-Length: -1",
@@ -101,6 +105,8 @@ class Fuzzer:
             fields.append(f"run={chance.choice(self._target.runs)}")
         if path == "/api/file":
             fields.append(f"file={chance.choice(self._target.files)}")
+        if path == "/api/search":
+            fields.append(f"q={quote(chance.choice(TEXTS))}")
         if path == "/api/series" and chance.random() < 0.8:
             fields.append(f"q={quote(self._charts())}")
         lines = [f"{method} {path}?{'&'.join(fields)} HTTP/{chance.choice(('1.1',) * 9 + ('1.0', '2.0'))}"]

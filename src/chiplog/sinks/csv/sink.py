@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from chiplog.core.paths import file_mode
 from chiplog.core.records import AnyRecord, Event, Plain, Table
 from chiplog.core.values import convert
 from chiplog.sinks.csv.table import GrowingTable, cell
+from chiplog.sinks.shared import saved_state
 from chiplog.sinks.shared.append_file import keep_aside
 from chiplog.sinks.shared.clean_values import file_name
 from chiplog.sinks.shared.joined_updates import Update, Updates
@@ -124,24 +126,23 @@ class Csv:
     def _restore(self) -> None:
         state = self._unrestored or {}
         self._started = True
-        self._other_files = set(state.get("found", ()))
-        self.metrics.restore(state.get("metrics", {}))
-        kept = state.get("tables", {})
+        self._other_files = set(saved_state.texts(state, "found"))
+        self.metrics.restore(saved_state.mapping(state, "metrics"))
+        kept = saved_state.mapping(state, "tables", dict[str, Any])
         for name in self.tables.keys() - kept.keys():
             self.tables.pop(name).remove()
         for name, table in kept.items():
             if name not in self.tables:
-                self.tables[name] = GrowingTable(self.directory / _own_name(table["file"]))
+                self.tables[name] = GrowingTable(self.directory / _own_name(saved_state.text(table, "file")))
             self.tables[name].restore(table)
             self.tables[name].close()
         self._rows.load(state.get("held"))
-        self._left_out = state.get("left_out", 0)
-        config = state.get("config")
-        if config is None:
+        self._left_out = saved_state.count(state, "left_out")
+        if state.get("config") is None:
             self._config, self._config_written = self._first_config, None
             writing.remove(self.directory / CONFIG)
         else:
-            self._config = config
+            self._config = saved_state.mapping(state, "config")
             self._write_config()
         self._unrestored = None
 

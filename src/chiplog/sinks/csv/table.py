@@ -15,12 +15,14 @@ from chiplog.core import messages
 from chiplog.core.files import reading
 from chiplog.core.records import NONFINITE, Plain
 from chiplog.core.values import convert
+from chiplog.sinks.shared import saved_state
 from chiplog.sinks.shared.append_file import CHUNK, AppendFile, keep_aside
 from chiplog.sinks.shared.clean_values import utf8
 from chiplog.store.contents.ragged import is_ragged
 
 MOST_COLUMNS = 16_384  # Excel's limit; a new name in every row would make the file grow with the square of the rows
 MOST_CELLS = 1 << 24  # of a table, which may be empty
+LONGEST_ROW = 64 << 20  # bytes, in a file that is continued
 MOST_PLACES = 1 << 20  # columns in all cached shapes together
 
 _NUMBERS = frozenset((int, float, bool))
@@ -96,19 +98,20 @@ class GrowingTable:
         self._started = True
         self._file.close()
         self._shapes.clear()
-        self._columns = {name: place for place, name in enumerate(state.get("columns", ()))}
-        self._head, self.rows = state.get("head", 0), state.get("rows", 0)
-        self._values = state.get("values", self.rows * len(self._columns))
-        size = state.get("size", 0)
+        self._columns = {name: place for place, name in enumerate(saved_state.texts(state, "columns"))}
+        self._head, self.rows = saved_state.count(state, "head"), saved_state.count(state, "rows")
+        self._values = saved_state.count(state, "values", self.rows * len(self._columns))
+        size = saved_state.count(state, "size")
         if not size:
             self._file.remove()
             return
         header = self._read_header()
         if len(header) == self._head and self._file.restore(size):
             return
+        rows = self.rows
         self._file.replace(self._narrowed(_count(header) - len(self._leads) - len(self._columns)))
         if self._file.size != size:
-            left = f"{self.rows:,} of {state['rows']:,} rows"
+            left = f"{self.rows:,} of {rows:,} rows"
             messages.say(f"{self.path} was changed by another program; {left} remain")
 
     def keep_other(self) -> None:
@@ -272,12 +275,17 @@ def written(text: str) -> bytes:
 
 def _rows(file: BinaryIO) -> Iterator[bytes]:
     """The whole rows of a CSV file, unparsed; a quoted cell may span several lines."""
-    row = b""
-    for line in file:
-        row += line
-        if line.endswith(b"\n") and not row.count(b'"') % 2:
-            yield row
-            row = b""
+    lines: list[bytes] = []
+    size = quotes = 0
+    while line := file.readline(LONGEST_ROW - size + 1):
+        lines.append(line)
+        size += len(line)
+        quotes += line.count(b'"')
+        if size > LONGEST_ROW:
+            raise ValueError(f"a row of more than {LONGEST_ROW >> 20} MiB, which no table of ours has")
+        if line.endswith(b"\n") and not quotes % 2:
+            yield b"".join(lines)
+            lines, size, quotes = [], 0, 0
 
 
 def _count(row: bytes) -> int:

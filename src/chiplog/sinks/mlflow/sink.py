@@ -27,7 +27,7 @@ from chiplog.core.records import AnyRecord, Plain, Table
 from chiplog.sinks.mlflow import login
 from chiplog.sinks.mlflow.machine_monitor import MachineMonitor, training_here
 from chiplog.sinks.mlflow.payload import KEPT, Payload, Prefixes, clean_tags, folder_of, pack, params_and_tags, safe
-from chiplog.sinks.shared import project_name, run_file
+from chiplog.sinks.shared import project_name, run_file, saved_state
 from chiplog.sinks.shared.lease import wait_for_files
 from chiplog.sinks.shared.rows import read_journal, tabulate
 from chiplog.store.runs import state
@@ -130,11 +130,11 @@ class Mlflow:
         }
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        self.run_id = state.get("run")
-        self._counter = state.get("counter", 0)
-        self._reduced = state.get("reduced", False)
-        self._tables = set(state.get("tables", ()))
-        self._complete = state.get("complete", False)
+        self.run_id = saved_state.text(state, "run") if state.get("run") is not None else None
+        self._counter = saved_state.whole(state, "counter")
+        self._reduced = saved_state.flag(state, "reduced")
+        self._tables = set(saved_state.texts(state, "tables"))
+        self._complete = saved_state.flag(state, "complete")
         if self._run is not None and self._run.info.run_id != self.run_id:
             self._run = None
 

@@ -25,7 +25,7 @@ from chiplog.core.records import (
 )
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.media import Histogram as Distribution
-from chiplog.sinks.shared import run_file
+from chiplog.sinks.shared import run_file, saved_state
 from chiplog.sinks.shared.append_file import AppendFile
 from chiplog.sinks.shared.clean_values import whole_step
 from chiplog.sinks.shared.service_metrics import service_points
@@ -84,12 +84,13 @@ class Tensorboard:
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Cut the file back to what it held when the state was saved."""
-        size = state.get("size", 0)
+        size = saved_state.count(state, "size")
+        step, config = saved_state.whole(state, "step"), saved_state.mapping(state, "config")
         if not self._file.restore(size):
             left = f"{self._file.length():,} of {size:,} bytes are left"
             messages.say(f"{self.path} was changed by another program: {left}; it starts again")
             self._file.cut(0)  # the middle of an event is not a place to continue from
-        self._step, self._config = state.get("step", 0), dict(state.get("config", {}))
+        self._step, self._config = step, config
         self._started = True
 
     def _start(self) -> None:

@@ -14,7 +14,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.paths import access_of, make_dir
 from chiplog.core.records import Plain
 from chiplog.core.values.text import reason
-from chiplog.sinks.shared import clean_values, project_name
+from chiplog.sinks.shared import clean_values, project_name, saved_state
 from chiplog.sinks.wandb import client
 from chiplog.sinks.wandb.confirmation import DELETED, Confirmation, RunQueries, next_id
 from chiplog.sinks.wandb.login import NO_KEY
@@ -48,12 +48,12 @@ class Session:
         return {key: value for key, value in state.items() if value is not None}
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        self.id = state.get("id", self._first_id)
+        self.id = saved_state.text(state, "id", self._first_id)
         if state.get("begun") or state.get("rows"):
             self._started, self._resume = True, "allow"  # it existed, or was created
         self._adopted = self._adopted or bool(state.get("adopted"))
         if "foreign" in state:
-            self._foreign[self.id] = state["foreign"]
+            self._foreign[self.id] = saved_state.count(state, "foreign")
 
     def open(self, sent: int) -> int:
         """Start or resume the run; how many of our rows it has, which may be fewer than those `sent`."""

@@ -17,7 +17,7 @@ import wandb
 from chiplog.core.errors import Rejected, RestartDelivery
 from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Event, File, Finish, Plain, Table
-from chiplog.sinks.shared import clean_values
+from chiplog.sinks.shared import clean_values, saved_state
 from chiplog.sinks.wandb.login import is_on
 from chiplog.sinks.wandb.options import RunOptions, default_settings, resume_policy, run_mode
 from chiplog.sinks.wandb.rows import artifact, history_table, row, table_rows
@@ -142,8 +142,8 @@ class Wandb:
         """Start over if the run was written to a file, or sent to another server, so far."""
         if state.get("where", self._place) != self._place:
             raise RestartDelivery(f"the run was sent to {state['where'] or 'W&B'} so far")
-        self._rows, self._records = state.get("rows", 0), state.get("records", 0)
-        self._step = state.get("step", 0)
+        self._rows, self._records = saved_state.count(state, "rows"), saved_state.count(state, "records")
+        self._step = saved_state.whole(state, "step")
         self._session.restore(state)
 
     def _open(self) -> Any:

@@ -31,6 +31,7 @@ SEARCHED = ("project", "name", "id", "state", "tag")  # by a word alone
 TIMES = ("started",)
 DURATIONS = ("ran", "age")
 FIELDS = (*SEARCHED, "step", "loss", *TIMES, *DURATIONS)
+DEEPEST = 50  # parentheses and negations inside each other
 EXAMPLE = "write KEY OP VALUE, such as lr>0.001, state=finished or started>-2h"
 
 _TEST = re.compile(
@@ -41,6 +42,7 @@ _JOIN = re.compile(r"(and|or|not)(?=[\s()]|$)", re.IGNORECASE)
 _ITEM = re.compile(r"""((?:"[^"]*"|[^,"])*)(?:,|$)""")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -76,6 +78,7 @@ class _Span(NamedTuple):
 class _Parser:
     def __init__(self, text: str, now: float) -> None:
         self._text, self._at, self._now = text, 0, now
+        self._depth = 0
         self.keys: list[str] = []
         self.wanted: list[tuple[str, str]] = []
 
@@ -102,6 +105,14 @@ class _Parser:
             tests.append(self._one())
 
     def _one(self) -> Test:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self._error(f"more than {DEEPEST} parentheses and negations inside each other")
+        test = self._negated_or_grouped()
+        self._depth -= 1
+        return test
+
+    def _negated_or_grouped(self) -> Test:
         self._skip()
         if self._ended() or self._peek_or() or (self._peek() or "") == "and":
             raise self._error(
@@ -215,13 +226,12 @@ class _Parser:
         days = {"today": 0, "yesterday": 1}
         try:
             start = midnight - timedelta(days=days[word]) if word in days else datetime.fromisoformat(text)
-        except ValueError:
+            moment, whole = start.timestamp(), word in days or bool(_DAY.fullmatch(text))
+            return _Span(moment, (start + timedelta(days=1)).timestamp() if whole else moment, not whole)
+        except (ValueError, OverflowError, OSError):  # the last two: years that the system has no seconds for
             raise self._error(
                 f"{key}: {text!r} is not a time; write -2h for two hours ago, today, yesterday or 2026-11-18"
             ) from None
-        if word in days or re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-            return _Span(start.timestamp(), (start + timedelta(days=1)).timestamp(), False)
-        return _Span(start.timestamp(), start.timestamp(), True)
 
     # -- the text --------------------------------------------------------------------------------------------------
 

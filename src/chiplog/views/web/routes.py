@@ -39,6 +39,7 @@ class Site:
         self.feed = Feed(self.workers)
         self._lock = threading.Lock()
         self._run_routes: RunRoutes | None = None
+        self.lists = {"/api/runs": self._list, "/api/search": self._search, "/api/columns": self._columns}
 
     async def __call__(self, request: Request) -> Response:
         asset = asset_bundle.files().get(request.path)
@@ -46,12 +47,8 @@ class Site:
             return asset.answer(request)
         if request.path == "/api/live":
             return self._live(request)
-        if request.path == "/api/runs":
-            return await self.workers.run("list", self._list, request)
-        if request.path == "/api/search":
-            return await self.workers.run("list", self._search, request)
-        if request.path == "/api/columns":
-            return await self.workers.run("list", self._columns)
+        if request.path in self.lists:
+            return await self.workers.run("list", self.lists[request.path], request)
         return await self.readers.run(_run_of(request), lambda: self.load()(request))
 
     def join(self, patience: float) -> bool:
@@ -89,7 +86,7 @@ class Site:
         except BadQuery as error:
             return json_response({"error": str(error)})
 
-    def _columns(self) -> Response:
+    def _columns(self, _: Request) -> Response:
         config: Counter[str] = Counter()
         values: Counter[str] = Counter()
         for entry in self.summaries.entries():

@@ -50,7 +50,7 @@ class RunRoutes:
         self._lock = threading.Lock()
         self._series_cache = SeriesCache()
         self._last_spans: tuple[tuple[str, str], Spans] | None = None
-        self._routes = {
+        self.routes = {
             "/api/run": self._about,
             "/api/series": self._series,
             "/api/samples": self._samples,
@@ -65,7 +65,7 @@ class RunRoutes:
         }
 
     def __call__(self, request: Request) -> Response:
-        route = self._routes.get(request.path)
+        route = self.routes.get(request.path)
         if route is None:
             return refusal(404, "not found")
         try:
