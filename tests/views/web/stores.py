@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -125,10 +126,13 @@ def _step(journal: Journal, chance: random.Random, step: int, rank: int, slow: f
     if step == 410:
         journal.add(
             records.Alert, title="train/loss is far above its past", level="warn", rule="spike", step=step,
-            text="the newest value lies 12 deviations above the median", evidence={"value": loss, "median": 2.1},
+            text="the newest value lies 12 deviations above the median", evidence={"name": "train/loss", "step": step, "value": loss, "limit": 3.2, "past": [2.1, 2.2, 2.1, 2.15]},
         )  # fmt: skip
     if step == 350:
-        journal.add(records.Alert, title="train/grad_norm is nan", level="error", rule="nonfinite", step=step)
+        evidence: dict[str, records.Plain] = {"name": "train/grad_norm", "value": math.nan}
+        journal.add(
+            records.Alert, title="train/grad_norm is nan", level="error", rule="nonfinite", step=step, evidence=evidence
+        )
         journal.add(records.File, name="report", path="files/report.md", media="text/markdown", size=70, step=step)
 
 

@@ -155,11 +155,17 @@ def _zoom_search_and_save(page: Page) -> None:
 
 def _every_tab(page: Page) -> None:
     expect(drawn(page, "train/grad_norm")).to_contain_text("NaN")
+    for name, flags in (("train/loss", 1), ("train/lr", 0)):
+        assert (
+            drawn(page, name).evaluate("one => one.chart.shown.uprights.filter((at) => at.flag !== undefined).length")
+            == flags
+        )
     plot = drawn(page, "train/loss").locator(".plot")
     box = plot.bounding_box()
     assert box is not None
     plot.click(position={"x": 52 + (box["width"] - 62) * 410 / 599, "y": 11})
     expect(page.locator(".alert.here")).to_contain_text("far above")
+    expect(page.get_by_label("the last 5 values, from 2.1")).to_be_visible()
     for tab, words in {
         "Overview": "went into productive steps", "System": "gpu/*/power", "Ranks": "rank 2", "Matrices": "13 of 13", "Samples": "1–50 of 52",
         "Alerts": "deviations", "Trace": "backward", "Files": "files/report.md",
@@ -216,6 +222,58 @@ def test_a_live_list_leaves_the_keyboard_alone(browser: Browser, tmp_path: Path)
                 expect(page.locator(place)).to_be_focused()
             page.goto(f"{served.address}#/runs?cols=notjson")
             expect(page.locator("tr[data-key]")).to_have_count(2)
+
+
+def test_a_live_run_does_not_disturb_who_looks_at_it(browser: Browser, tmp_path: Path) -> None:
+    """Each tab shows what is written meanwhile; focus, filters and what was opened stay."""
+    with (
+        chiplog.init("live", id="now", dir=tmp_path, sinks="none", alerts=False) as run,
+        tools.serving(tmp_path) as served,
+    ):
+        run.log({"train/loss": 1.5}, step=1)
+        run.table("samples", [{"text": "first words"}], step=1)
+        run.log({"load": chiplog.Matrix([[1.0, 2.0]])}, step=1)
+        with looking(browser, served) as page:
+            address = f"{served.address}#/run/{served.keys()['now']}"
+            page.goto(f"{address}/overview")
+            expect(page.locator(".figure b")).to_have_text("1.5")
+            page.get_by_role("tab", name="Samples").focus()
+            run.log({"train/loss": 2.5}, step=2)
+            expect(page.locator(".figure b")).to_have_text("2.5")
+            expect(page.get_by_role("tab", name="Samples")).to_be_focused()
+            page.get_by_role("tab", name="Samples").click()
+            page.get_by_label("search text").fill("words")
+            expect(page.locator("mark")).to_have_count(1)
+            run.table("samples", [{"text": "other words"}, {"text": "neither"}], step=3)
+            expect(page.locator("mark")).to_have_count(2)
+            expect(page.get_by_label("search text")).to_be_focused()
+            page.get_by_role("tab", name="Matrices").click()
+            expect(page.locator("output")).to_have_text("step 1 (1 of 1)")
+            run.log({"load": chiplog.Matrix([[1.0, 2.0]])}, step=4)
+            expect(page.locator("output")).to_have_text("step 4 (2 of 2)")
+            page.get_by_role("tab", name="Alerts").click()
+            for step in (5, 6):
+                run.alert("fans are slow", level="warn", step=step)
+            run.alert("loss is nan", level="error", step=6)
+            expect(page.locator("article.alert")).to_have_count(2)
+            expect(page.locator("article.alert").first).to_contain_text("loss is nan")
+            page.locator("summary").click()
+            run.alert("fans are slow", level="warn", step=7)
+            expect(page.locator("details[open] summary")).to_have_text("All 3, steps 5 to 7")
+
+
+def test_a_link_without_a_token_asks_for_it(browser: Browser, tmp_path: Path) -> None:
+    """And leads to what it names."""
+    stores.simple(tmp_path, "one")
+    with tools.serving(tmp_path) as served, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{served.address}#/run/{served.keys()['one']}/overview")
+        page.get_by_label("token").fill("wrong")
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("status")).to_contain_text("not the token")
+        page.get_by_label("token").fill(f"{served.address}#token={tools.TOKEN}")
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("tab", name="Overview")).to_have_attribute("aria-selected", "true")
 
 
 def test_a_server_that_stops_or_starts_again_is_named(browser: Browser, tmp_path: Path) -> None:

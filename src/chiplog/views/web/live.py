@@ -87,8 +87,8 @@ class Feed:
             self.send("stale", {"run": key}, key)
         elif rows:
             self.send("rows", {"run": key, "rows": rows}, key)
-        if any(isinstance(one, (records.Alert, records.Finish, records.Attempt)) for one in batch):
-            self.send("news", {"run": key}, key)
+        if batch:
+            self.send("news", {"run": key, "kinds": sorted({records.kind_of(one) for one in batch})}, key)
 
 
 class _Listener:

@@ -22,7 +22,17 @@ export async function enter() {
   const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
   if (!token || offline) return;
   history.replaceState(null, "", location.pathname + "#/runs");
-  await fetch("api/enter", { headers: { authorization: `Bearer ${token}` } });
+  await present(token);
+}
+
+/**
+ * Exchange a token for a cookie.
+ * @param {string} text  a token, or the address that ends in one
+ * @returns {Promise<boolean>} whether the server takes it
+ */
+export async function present(text) {
+  const token = /([\w-]+)\s*$/.exec(text)?.[1] ?? "";
+  return (await fetch("api/enter", { headers: { authorization: `Bearer ${token}` } })).ok;
 }
 
 export class Refused extends Error {
@@ -72,7 +82,7 @@ export async function series(charts, axis, n) {
  * Live events until `close` is called. Reconnects by itself, after growing delays, and reports it.
  * @param {string[]} runs
  * @param {{rows?(run: string, rows: [number, number|null, Record<string, any>][]): void, stale?(run: string|undefined): void,
- *   news?(run: string): void, runs?(version: number): void, up?(up: boolean): void}} handlers
+ *   news?(run: string, kinds: string[]): void, runs?(version: number): void, up?(up: boolean): void}} handlers
  */
 export function live(runs, handlers) {
   if (offline) return { close() {} };
@@ -95,7 +105,7 @@ export function live(runs, handlers) {
     });
     on("rows", (data) => handlers.rows?.(data.run, data.rows));
     on("stale", (data) => handlers.stale?.(data.run));
-    on("news", (data) => handlers.news?.(data.run));
+    on("news", (data) => handlers.news?.(data.run, data.kinds));
     on("runs", (data) => handlers.runs?.(data.version));
     source.onerror = () => {
       source?.close();

@@ -10,7 +10,7 @@ import { name as nameOf, place, scale, value } from "./scale.js";
 /**
  * @typedef {import("./api.js").Curve} Curve
  * @typedef {{run: string, name: string, rank?: number, label: string, colour: string}} Wanted
- * @typedef {{kind: string, log: boolean, logY: boolean, smooth: number, clip: boolean, low: number|null, high: number|null,
+ * @typedef {{kind: string, log: boolean, logY: boolean, smooth: number, clip: boolean, flags: boolean, low: number|null, high: number|null,
  *   hidden: Set<string>, started: Map<string, number>, uprights: Map<string, import("./paint.js").Upright[]>}} Look
  */
 
@@ -178,7 +178,9 @@ export class Chart {
    */
   picture(width, height) {
     const look = this.look;
-    const lines = [], marks = [], uprights = [];
+    const lines = [], marks = [];
+    /** @type {Set<import("./paint.js").Upright>} */
+    const uprights = new Set(); // lines of one chart may share them
     for (const [at, curve] of (this.curves ?? []).entries()) {
       const wanted = this.wanted[at];
       if (!wanted || look.hidden.has(wanted.run)) continue;
@@ -193,12 +195,14 @@ export class Chart {
         if (isFinite(y)) continue;
         marks.push({ x: curve.tailX[i], which: isNaN(y) ? "nan" : y > 0 ? "inf" : "-inf", colour: wanted.colour });
       }
-      uprights.push(...(look.uprights.get(wanted.run) ?? []));
+      for (const one of look.uprights.get(wanted.run) ?? []) {
+        if (one.flag === undefined || (look.flags && one.concerns?.(wanted.name))) uprights.add(one);
+      }
     }
     const xs = this._xScale(lines);
     const { y, note } = this._yScale(lines, xs);
     const empty = !this.curves ? "" : look.kind === "step" ? "no points" : `no points over ${look.kind.replace(/^metric:/, "")}`;
-    return { title: this.title, width, height, x: xs, y, lines, marks, uprights, note, empty };
+    return { title: this.title, width, height, x: xs, y, lines, marks, uprights: [...uprights], note, empty };
   }
 
   /** @param {import("./paint.js").Line[]} lines */

@@ -85,6 +85,42 @@ export function replace(old, made) {
 }
 
 /**
+ * Make an element the same as a newer one, and touch only what differs: focus, selection and scroll stay. The listeners
+ * of the newer one are not taken over, and what somebody has opened stays open.
+ * @param {Node} old
+ * @param {Node} made
+ */
+export function patch(old, made) {
+  if (old.isEqualNode(made)) return;
+  if (!(old instanceof Element && made instanceof Element && old.tagName === made.tagName)) {
+    /** @type {ChildNode} */ (old).replaceWith(made);
+    return;
+  }
+  for (const { name } of [...old.attributes]) if (!made.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  for (const { name, value } of made.attributes) {
+    if (name === "style") /** @type {HTMLElement} */ (old).style.cssText = value; // as an attribute it is not allowed
+    else if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  const [before, after] = [[...old.childNodes], [...made.childNodes]];
+  for (const [at, child] of after.entries()) {
+    if (at < before.length) patch(before[at], child);
+    else old.append(child);
+  }
+  for (const child of before.slice(after.length)) child.remove();
+}
+
+/**
+ * Make these the options of a select, and keep what is chosen.
+ * @param {HTMLSelectElement} select
+ * @param {[string|number, string|number][]} choices
+ */
+export function setOptions(select, choices) {
+  const chosen = select.value;
+  patch(select, put(/** @type {Element} */ (select.cloneNode(false)), options(choices, chosen)));
+  select.value = chosen;
+}
+
+/**
  * A table of plain cells; a cell may be an element.
  * @param {Child[]} head
  * @param {Child[][]} rows

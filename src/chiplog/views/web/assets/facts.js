@@ -1,17 +1,41 @@
 // @ts-check
-/** The tabs of a run that are words: overview, alerts, files, sinks. */
+/** The tabs of a run that are words: overview, files, sinks. */
 
 import { fileAddress, get, isExported } from "./api.js";
-import { el, fill, table } from "./dom.js";
+import { el, fill, patch, replace, table } from "./dom.js";
 import { count, date, duration, number, size } from "./format.js";
 import { markdown } from "./markdown.js";
-import { link, here } from "./route.js";
 import { state } from "./runs.js";
 
-/** @typedef {Record<string, any>} About */
+/**
+ * @typedef {import("./run.js").About} About
+ * @typedef {import("./run.js").Pane} Pane
+ */
+
+/** @param {About} about @returns {Pane} */
+export function overview(about) {
+  const figures = el("div", null), facts = el("div.cards", null), spent = el("div.cards", null);
+  const update = (/** @type {About} */ newer) => {
+    patch(figures, el("div", null, highlights(newer)));
+    patch(facts, cards(newer));
+    goodput(newer).then((made) => patch(spent, made)).catch(() => {});
+  };
+  update(about);
+  return { element: el("div", null, figures, spent, facts), update };
+}
+
+/**
+ * The last values that matter most, in large.
+ * @param {About} about
+ */
+function highlights(about) {
+  const heads = Object.entries(about.values ?? {}).filter(([name]) => /(^|\/)(loss|mfu|goodput|tokens_per_sec|grad_norm|lr)$/.test(name));
+  return heads.length > 0 && el("div.figures", null, heads.slice(0, 8).map(([name, value]) =>
+    el("div.figure", null, el("b", null, number(value)), el("span.faint", { title: name }, name))));
+}
 
 /** @param {About} about */
-export function overview(about) {
+function cards(about) {
   const environment = about.environment ?? {};
   const git = environment.git ?? {};
   const facts = /** @type {[string, any][]} */ ([
@@ -20,11 +44,7 @@ export function overview(about) {
     ["host", environment.host], ["python", environment.python], ["platform", environment.platform], ["device", environment.device],
     ["git", [git.commit, git.branch, git.dirty ? "with changes" : ""].filter(Boolean).join(" · ")],
   ]).filter(([, value]) => value);
-  const heads = Object.entries(about.values ?? {}).filter(([name]) => /(^|\/)(loss|mfu|goodput|tokens_per_sec|grad_norm|lr)$/.test(name));
   return el("div.cards", null,
-    heads.length > 0 && el("div.figures", null, heads.slice(0, 8).map(([name, value]) =>
-      el("div.figure", null, el("b", null, number(value)), el("span.faint", { title: name }, name)))),
-    goodput(about),
     card("Run", pairs(facts)),
     leaves(about.summary).length > 0 && card("Summary", pairs(leaves(about.summary))),
     (about.histograms ?? []).length > 0 && card("Histograms", histograms(about.histograms)),
@@ -38,14 +58,13 @@ export function overview(about) {
 }
 
 /** @param {About} about */
-function goodput(about) {
-  const out = el("div", null);
-  get("goodput", { run: about.key }).then((answer) => fill(out,
+async function goodput(about) {
+  const answer = await get("goodput", { run: about.key });
+  return el("div.cards", null,
     answer.wall > 0 && card(`Goodput: ${(answer.share * 100).toFixed(1)}% of ${duration(answer.wall)} went into productive steps`,
       bars(Object.entries(answer.seconds).map(([kind, spent]) => [kind, spent, duration(spent)]))),
     answer.step.length > 0 && card("A recent step: what the hardware needs vs. what it took",
-      bars(answer.step.map((/** @type {any} */ part) => [`${part.name} (${part.source})`, part.seconds, duration(part.seconds)]))))).catch(() => {});
-  return out;
+      bars(answer.step.map((/** @type {any} */ part) => [`${part.name} (${part.source})`, part.seconds, duration(part.seconds)]))));
 }
 
 /** @param {[string, number, string][]} rows */
@@ -83,37 +102,7 @@ function attempts(about) {
       [one.reason, one.workers ? `with ${one.workers} worker${one.workers > 1 ? "s" : ""}` : "", one.missing ? `${one.missing} records were lost` : ""].filter(Boolean).join("; ")]), { right: [0, 1, 6, 7], label: "attempts" });
 }
 
-/** @param {About} about */
-export function alerts(about) {
-  if (!about.alerts.length) {
-    return el("p.empty", null,
-      "No alerts: losses and gradient norms stayed finite and in range, and none of your rules fired.");
-  }
-  const linked = Number(here().params.get("at") ?? -1);
-  const cards = about.alerts.map((/** @type {any} */ one, /** @type {number} */ at) => {
-    const level = /^(info|warn|error)$/.test(one.level) ? one.level : "warn";
-    return el(`article.alert.${level}${at === linked ? ".here" : ""}`, { id: `alert-${at}` },
-      el("header", null, el("b", null, one.title), el("span.grow", null),
-        one.step !== null && el("a", { href: link(`run/${about.key}/charts`, around(one.step)) }, `step ${count(one.step)}`),
-        el("span.faint", null, date(one.time))),
-      one.text && el("p", null, one.text),
-      Object.keys(one.evidence ?? {}).length > 0 && pairs(leaves(one.evidence)),
-      one.rule && el("p.faint", null, `rule: ${one.rule}`));
-  });
-  if (linked >= 0 && cards[linked]) setTimeout(() => cards[linked].scrollIntoView({ block: "center" }), 50);
-  return el("div.cards", null,
-    about.alert_count > about.alerts.length
-      && el("p.faint", null, `the newest ${about.alerts.length} of ${about.alert_count}`),
-    linked >= 0 ? cards : cards.reverse());
-}
-
-/** @param {number} step */
-function around(step) {
-  const room = Math.max(20, Math.abs(step) * 0.05);
-  return { low: step - room, high: step + room };
-}
-
-/** @param {About} about */
+/** @param {About} about @returns {Pane} */
 export function files(about) {
   const shown = el("div", null);
   const show = (/** @type {any} */ file) => async () => {
@@ -123,17 +112,29 @@ export function files(about) {
     shown.scrollIntoView({ behavior: "smooth" });
   };
   const readable = (/** @type {any} */ file) => /\.(md|txt|log|json|csv|yaml|yml|toml|py)$/.test(file.path) && file.size < 2e6;
+  const rows = (/** @type {About} */ newer) => table(["name", "file", "kind", "size", "step", ""], newer.files.slice(0, 2000).map((/** @type {any} */ file) => [
+    file.name, file.path, file.media, size(file.size), count(file.step),
+    isExported ? "" : el("span", null, readable(file) && el("button.quiet", { onclick: show(file) }, "show"), " ",
+      el("a", { href: fileAddress(newer.key, file.key), download: true }, "download"))]),
+  { right: [3, 4], label: "files" });
+  let listed = rows(about), pictures = gallery(about);
+  return {
+    element: el("div", null, listed, shown, pictures),
+    update(newer) {
+      const made = rows(newer);
+      replace(listed, made);
+      listed = made;
+      patch(pictures, gallery(newer));
+    },
+  };
+}
+
+/** @param {About} about */
+function gallery(about) {
   const pictures = about.files.filter((/** @type {any} */ file) => /^image\/(png|jpeg|gif|webp)$/.test(file.media)).slice(-60);
-  return el("div", null,
-    table(["name", "file", "kind", "size", "step", ""], about.files.slice(0, 2000).map((/** @type {any} */ file) => [
-      file.name, file.path, file.media, size(file.size), count(file.step),
-      isExported ? "" : el("span", null, readable(file) && el("button.quiet", { onclick: show(file) }, "show"), " ",
-        el("a", { href: fileAddress(about.key, file.key), download: true }, "download"))]),
-    { right: [3, 4], label: "files" }),
-    shown,
-    pictures.length > 0 && !isExported && el("div.gallery", null, pictures.map((/** @type {any} */ file) => el("figure", null,
-      el("img", { src: fileAddress(about.key, file.key), alt: file.caption || file.name, loading: "lazy" }),
-      el("figcaption", null, file.caption || file.name, file.step !== null && el("span.faint", null, ` step ${count(file.step)}`))))));
+  return el("div.gallery", { hidden: isExported || !pictures.length }, !isExported && pictures.map((/** @type {any} */ file) => el("figure", null,
+    el("img", { src: fileAddress(about.key, file.key), alt: file.caption || file.name, loading: "lazy" }),
+    el("figcaption", null, file.caption || file.name, file.step !== null && el("span.faint", null, ` step ${count(file.step)}`)))));
 }
 
 /** @param {About} about */
@@ -148,7 +149,7 @@ function card(title, ...content) {
 }
 
 /** @param {[string, any][]} facts */
-function pairs(facts) {
+export function pairs(facts) {
   if (!facts.length) return el("p.faint", null, "nothing");
   return el("dl.pairs", null, facts.map(([key, value]) => [
     el("dt", { title: key }, key),

@@ -1,6 +1,7 @@
 // @ts-check
 /** The charts of a page: fetched when they become visible, zoomed together, searched, pinned. */
 
+import { concerns } from "./alerts.js";
 import { live, series } from "./api.js";
 import { Chart } from "./chart.js";
 import { el, fill, debounced } from "./dom.js";
@@ -26,7 +27,7 @@ const AXES = [
 export class Grid {
   /**
    * @param {Shown[]} runs
-   * @param {{only?: (name: string) => boolean, join?: (name: string) => string, alert?: (at: number) => void, news?: (run: string) => void,
+   * @param {{only?: (name: string) => boolean, join?: (name: string) => string, alert?: (at: number) => void, news?: (run: string, kinds: string[]) => void,
    *   heard?: (rows: [number, number|null, Record<string, any>][]) => void}} [options]
    */
   constructor(runs, options = {}) {
@@ -36,7 +37,7 @@ export class Grid {
     /** @type {import("./chart.js").Look} */
     this.look = {
       kind: params.get("x") ?? "step", log: params.get("lx") === "1", logY: params.get("ly") === "1",
-      smooth: Number(params.get("smooth")) || 0, clip: params.get("clip") === "1",
+      smooth: Number(params.get("smooth")) || 0, clip: params.get("clip") === "1", flags: params.get("flags") !== "0",
       low: numeric(params.get("low")), high: numeric(params.get("high")),
       hidden: new Set((params.get("hide") ?? "").split(",").filter(Boolean)),
       started: new Map(runs.map((run) => [run.key, run.created])), uprights: new Map(),
@@ -62,7 +63,7 @@ export class Grid {
     this.feed = running.length ? live(running, {
       rows: (run, rows) => this._addRows(run, rows),
       stale: (run) => this._stale(run),
-      news: (run) => options.news?.(run),
+      news: (run, kinds) => options.news?.(run, kinds),
       up: (up) => this.lamp.classList.toggle("down", !up),
     }) : null;
     this.lamp.hidden = !running.length;
@@ -84,12 +85,12 @@ export class Grid {
       AXES.map(([key, words]) => el("option", { value: key }, words)),
       el("optgroup", { label: "a series" }, names.map((name) => el("option", { value: `metric:${name}` }, name))));
     axis.value = look.kind;
-    const toggle = (/** @type {string} */ words, /** @type {"log"|"logY"|"clip"} */ key, /** @type {string} */ short, /** @type {string} */ title) =>
+    const toggle = (/** @type {string} */ words, /** @type {"log"|"logY"|"clip"|"flags"} */ key, /** @type {string} */ short, /** @type {string} */ title, usual = false) =>
       el("label.toggle", { title }, el("input", {
         type: "checkbox", checked: look[key],
         onchange: (/** @type {any} */ event) => {
           look[key] = event.target.checked;
-          setParams({ [short]: look[key] ? 1 : null });
+          setParams({ [short]: look[key] === usual ? null : Number(look[key]) });
           if (key === "log") this.refetch();
           else this._redraw();
         },
@@ -115,11 +116,12 @@ export class Grid {
       }, 120),
     });
     this.lamp = el("span.lamp", { title: "live", role: "status" }, "live");
+    const flags = this.runs.some((run) => run.alerts?.length) && toggle("alerts", "flags", "flags", "flags where there was an alert", true);
     this.back = el("button", { hidden: look.low === null, onclick: () => this.zoom(null, null) }, "Reset zoom");
     return el("div.tools", null, this.search,
       el("label", null, "x ", axis), toggle("log x", "log", "lx", "logarithmic x axis"), toggle("log y", "logY", "ly", "logarithmic y axis"),
       el("label", null, "smooth ", slider, amount), toggle("ignore outliers", "clip", "clip", "leave the outer 2 % of values outside the frame if they are far away"),
-      this.back, this.lamp);
+      flags, this.back, this.lamp);
   }
 
   _legend() {
@@ -150,7 +152,7 @@ export class Grid {
       for (const [order, alert] of (run.alerts ?? []).entries()) {
         const x = at(alert.step, alert.time);
         const tone = style.getPropertyValue(alert.level === "error" ? "--bad" : alert.level === "warn" ? "--warn" : "--faint").trim();
-        if (x !== null && x !== undefined) uprights.push({ x, colour: tone, label: alert.title, flag: order });
+        if (x !== null && x !== undefined) uprights.push({ x, colour: tone, label: alert.title, flag: order, concerns: (name) => concerns(alert, name) });
       }
       for (const attempt of (run.attempts ?? []).filter((one) => one.attempt > 1 && one.rank === (run.attempts ?? [])[0].rank)) {
         const x = at(attempt.first_step, attempt.start);
@@ -159,6 +161,17 @@ export class Grid {
       }
       this.look.uprights.set(run.key, uprights);
     }
+  }
+
+  /**
+   * Flag what was noticed meanwhile.
+   * @param {string} key  of the run
+   * @param {any[]} alerts
+   */
+  setAlerts(key, alerts) {
+    for (const run of this.runs.filter((one) => one.key === key)) run.alerts = alerts;
+    this._mark();
+    this._redraw();
   }
 
   /** Lay out the matching charts by group. */

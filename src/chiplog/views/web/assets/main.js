@@ -1,7 +1,7 @@
 // @ts-check
 /** The page: shows the view that its address names. */
 
-import { enter, get, Refused } from "./api.js";
+import { enter, get, present, Refused } from "./api.js";
 import { Compare } from "./compare.js";
 import { el, fill } from "./dom.js";
 import { Grid } from "./grid.js";
@@ -93,9 +93,22 @@ async function show() {
     const barred = error instanceof Refused && error.status === 401;
     fill(page, el("div.empty", { role: "alert" },
       el("p", null, error instanceof Error ? error.message : "This could not be shown."),
-      el("p", null, barred ? "The address ends in #token=…; it changes with every start." : el("a", { href: link("runs") }, "All runs"))));
+      barred ? ask() : el("p", null, el("a", { href: link("runs") }, "All runs"))));
     if (!(error instanceof Refused)) throw error;
   }
+}
+
+/** A form for the token, which leads to the view that was asked for. */
+function ask() {
+  const field = el("input", { type: "password", "aria-label": "token", placeholder: "Token, or the whole address", autocomplete: "off" });
+  const words = el("p.bad", { role: "status" });
+  return el("form", {
+    onsubmit: async (/** @type {SubmitEvent} */ event) => {
+      event.preventDefault();
+      if (await present(field.value).catch(() => false)) show();
+      else words.textContent = "This is not the token of this server.";
+    },
+  }, el("p", null, "It is what follows #token= in that address, and changes with every start."), field, " ", el("button", null, "Open"), words);
 }
 
 /** @param {string} name @param {string} key @param {string} tab @param {URLSearchParams} params @returns {Promise<View>} */

@@ -6,7 +6,7 @@ import { placer, ticks } from "./scale.js";
 /**
  * @typedef {{colour: string, label: string, x: ArrayLike<number>, y: ArrayLike<number>, min?: ArrayLike<number>,
  *   max?: ArrayLike<number>, smooth?: {x: ArrayLike<number>, y: ArrayLike<number>}|null}} Line
- * @typedef {{x: number, colour: string, label: string, dashed?: boolean, flag?: number}} Upright
+ * @typedef {{x: number, colour: string, label: string, dashed?: boolean, flag?: number, concerns?: (name: string) => boolean}} Upright
  * @typedef {{title: string, width: number, height: number, x: import("./scale.js").Scale, y: import("./scale.js").Scale,
  *   lines: Line[], marks: {x: number, which: string, colour: string}[], uprights: Upright[], note?: string, empty?: string}} Picture
  * @typedef {{text: string, faint: string, grid: string, page: string, alarm: string}} Ink
@@ -51,7 +51,7 @@ export function paint(pen, picture, ink) {
   pen.clip(box.left, box.top - 2, box.right - box.left, box.bottom - box.top + 4, () => {
     for (const one of picture.uprights) {
       const x = across(one.x);
-      pen.line([x, x], [box.top, box.bottom], one.colour, 1, 0.7, one.dashed);
+      pen.line([x, x], [box.top, box.bottom], one.colour, 1, one.flag === undefined ? 0.7 : 0.25, one.dashed);
       if (one.flag !== undefined) pen.rect(x - 3, box.top, 7, 7, one.colour);
     }
     for (const line of picture.lines) draw(pen, within(line, picture.x), across, up, picture.y.log);

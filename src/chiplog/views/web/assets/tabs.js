@@ -2,19 +2,22 @@
 /** The tabs of a run that are pictures or pages of text: ranks, matrices, samples, trace. */
 
 import { get, isExported } from "./api.js";
-import { debounced, el, fill, options, table } from "./dom.js";
+import { debounced, el, fill, options, patch, setOptions, table } from "./dom.js";
 import { Flame } from "./flame.js";
 import { count, date, duration, number } from "./format.js";
 import { heatMap } from "./heat.js";
 import { colour } from "./paint.js";
 import { here, setParams } from "./route.js";
 
-/** @typedef {Record<string, any>} About */
+/**
+ * @typedef {import("./run.js").About} About
+ * @typedef {import("./run.js").Pane} Pane
+ */
 
-/** @param {About} about */
+/** @param {About} about @returns {Pane} */
 export function ranks(about) {
-  /** @type {string[]} */
-  const names = about.names.slice(0, 2000);
+  const namesOf = (/** @type {About} */ one) => /** @type {string[]} */ (one.names.slice(0, 2000));
+  const names = namesOf(about);
   const first = names.find((name) => /step_time/.test(name)) ?? names.find((name) => /loss$/.test(name)) ?? names[0];
   const chosen = el("select", { "aria-label": "series", onchange: () => show() },
     options(names.map((name) => [name, name]), first));
@@ -35,7 +38,13 @@ export function ranks(about) {
       table(["rank", "mean"], finite.slice(0, 16).map((one) => [one.rank, number(one.mean)]), { right: [0, 1] }));
   };
   show();
-  return el("div", null, el("div.tools", null, el("label", null, "series ", chosen)), out);
+  return {
+    element: el("div", null, el("div.tools", null, el("label", null, "series ", chosen)), out),
+    update(newer) {
+      setOptions(chosen, namesOf(newer).map((name) => [name, name]));
+      show();
+    },
+  };
 }
 
 /**
@@ -50,7 +59,7 @@ function highest(means, title) {
     median ? `, ${number(first.mean / median)} times the median rank` : "");
 }
 
-/** @param {About} about */
+/** @param {About} about @returns {Pane} */
 export function matrices(about) {
   const { params } = here();
   let playing = 0;
@@ -59,13 +68,14 @@ export function matrices(about) {
   const slider = el("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": "time", oninput: () => show(Number(slider.value)) });
   const step = el("output", null, "");
   const out = el("div", null, "…");
-  let turn = 0;
+  let turn = 0, newest = true;
   const show = async (/** @type {number} */ at) => {
     const mine = ++turn;
     const answer = await get("matrix", { run: about.key, name: chosen.value, ...(at >= 0 ? { at } : {}) });
     if (mine !== turn) return;
     slider.max = String(answer.steps.length - 1);
     if (at < 0) slider.value = slider.max;
+    newest = slider.value === slider.max;
     step.textContent = `step ${count(answer.step)} (${Number(slider.value) + 1} of ${answer.steps.length})`;
     setParams({ matrix: chosen.value });
     const moe = /expert|moe|rout/i.test(chosen.value);
@@ -84,7 +94,13 @@ export function matrices(about) {
     play.textContent = playing ? "Pause" : "Play";
   } }, "Play");
   show(-1);
-  return el("div", null, el("div.tools", null, chosen, play, slider, step), out);
+  return {
+    element: el("div", null, el("div.tools", null, chosen, play, slider, step), out),
+    update(newer) {
+      setOptions(chosen, newer.matrices.map((/** @type {any} */ one) => [one.name, one.name]));
+      if (!playing) show(newest ? -1 : Number(slider.value)); // what somebody has chosen stays
+    },
+  };
 }
 
 /** @param {number} length */
@@ -92,13 +108,13 @@ function numbered(length) {
   return Array.from({ length }, (_, at) => String(at));
 }
 
-/** @param {About} about */
+/** @param {About} about @returns {Pane} */
 export function samples(about) {
   const { params } = here();
   let offset = Number(params.get("from")) || 0;
   const restart = () => { offset = 0; show(); };
-  const chosen = el("select", { "aria-label": "table", onchange: restart },
-    options(about.tables.map((/** @type {any} */ one) => [one.name, `${one.name} (${count(one.count)})`]), params.get("table")));
+  const tablesOf = (/** @type {About} */ one) => one.tables.map((/** @type {any} */ table) => [table.name, `${table.name} (${count(table.count)})`]);
+  const chosen = el("select", { "aria-label": "table", onchange: restart }, options(tablesOf(about), params.get("table")));
   const search = el("input", {
     type: "search", placeholder: "Search text", "aria-label": "search text", value: params.get("find") ?? "",
     oninput: debounced(restart, 150),
@@ -119,12 +135,18 @@ export function samples(about) {
     newer.disabled = offset === 0;
     older.disabled = offset + answer.rows.length >= answer.found;
     position.textContent = positionOf(answer, offset, Boolean(search.value));
-    fill(out, answer.rows.length
+    patch(out, el("div", null, answer.rows.length
       ? answer.rows.map((/** @type {any} */ row) => sample(row, search.value))
-      : el("p.empty", null, search.value ? "No sample contains that." : "No samples yet."));
+      : el("p.empty", null, search.value ? "No sample contains that." : "No samples yet.")));
   };
   show();
-  return el("div", null, el("div.tools", null, chosen, search, column, newer, older, position), out);
+  return {
+    element: el("div", null, el("div.tools", null, chosen, search, column, newer, older, position), out),
+    update(now) {
+      setOptions(chosen, tablesOf(now));
+      show();
+    },
+  };
 }
 
 /** @param {any} answer @param {number} offset @param {boolean} searched */
@@ -159,27 +181,33 @@ function marked(text, wanted) {
   return [...out, text.slice(from)];
 }
 
-/** @param {About} about */
+/** @param {About} about @returns {Pane} */
 export function trace(about) {
-  const out = el("div", null, "…");
-  get("trace", { run: about.key }).then((answer) => {
+  const head = el("div", null, "…"), bars = el("div", null), totals = el("div", null);
+  /** @type {ReturnType<typeof timeline>|null} */
+  let shown = null;
+  const show = async () => {
+    const answer = await get("trace", { run: about.key });
     const names = answer.names.slice(0, 10).map((/** @type {any} */ one) => one.name);
     const steps = answer.steps.map((/** @type {any} */ one) => one.step);
-    const shown = isExported || !steps.length ? null : timeline(about, names, steps);
+    if (!shown && !isExported && steps.length) {
+      shown = timeline(about, names, steps);
+      bars.after(shown.element);
+    }
+    shown?.extend(steps);
     const dot = (/** @type {string} */ name) => names.includes(name) && el("i.dot", { colour: colour(names.indexOf(name)) });
     const rows = answer.names.map((/** @type {any} */ one) => [
       el("span", null, dot(one.name), one.name),
       count(one.count), duration(one.total), duration(one.own), duration(one.mean), duration(one.p99)]);
-    fill(out,
-      el("div.tools", null, el("span", null, `${count(answer.count)} spans`),
-        !isExported && el("a.button", { href: `api/perfetto?run=${about.key}`, download: true }, "Download for Perfetto"),
-        el("span.faint", null, "open it at ui.perfetto.dev")),
-      steps.length > 0 && stacks(answer.steps, names, shown?.choose),
-      shown?.element,
-      table(["span", "count", "total", "own time", "mean", "99th percentile"], rows,
-        { right: [1, 2, 3, 4, 5], label: "spans" }));
-  });
-  return out;
+    patch(head, el("div", null, el("div.tools", null, el("span", null, `${count(answer.count)} spans`),
+      !isExported && el("a.button", { href: `api/perfetto?run=${about.key}`, download: true }, "Download for Perfetto"),
+      el("span.faint", null, "open it at ui.perfetto.dev"))));
+    fill(bars, steps.length > 0 && stacks(answer.steps, names, shown?.choose));
+    patch(totals, el("div", null, table(["span", "count", "total", "own time", "mean", "99th percentile"], rows,
+      { right: [1, 2, 3, 4, 5], label: "spans" })));
+  };
+  show();
+  return { element: el("div", null, head, bars, totals), update: show };
 }
 
 /**
@@ -225,7 +253,8 @@ function timeline(about, names, steps) {
       about.ranks.length > 1 && el("label", null, "rank ", rank),
       status),
     flame.element);
-  return { element, choose };
+  const extend = (/** @type {number[]} */ newer) => { steps = newer; };
+  return { element, choose, extend };
 }
 
 /**
