@@ -33,6 +33,7 @@ SCENARIOS = [
         "several_calls",
         "own_rows",
         "closed_under_way",
+        "gone_before",
         "one_after_the_other",
     ),
 ]

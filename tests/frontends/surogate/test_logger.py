@@ -196,13 +196,16 @@ def test_values_of_any_library(logger, tmp_path):
     assert (record["step"], record["epoch"], record["norm"], record["loss"]) == (3, 0.5, 0.25, 2.0)
 
 
-def test_another_rank_writes_nothing(tmp_path, monkeypatch):
-    """No file, no console, no callback."""
+def test_another_rank_writes_nothing(tmp_path, monkeypatch, capsys):
+    """No file, no console, no callback; a mistake that all ranks make is reported by the first."""
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     got, stream = [], io.StringIO()
     with TrainingRunLogger(tmp_path / "log.json", callback=got.append, stream=stream) as made:
         everything(made)
+        made.log_step(1, "x", 1, 1, 1.0, 1.0, 1.0)
+        made.log_dataset(3)
+    assert capsys.readouterr().err == ""
     assert not (tmp_path / "log.json").exists() and got == [] and stream.getvalue() == ""
 
 

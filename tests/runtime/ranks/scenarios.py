@@ -336,6 +336,23 @@ def closed_under_way(mine: Rank) -> Any:
 closed_under_way.world = 2  # type: ignore[attr-defined]
 
 
+def gone_before(mine: Rank) -> Any:
+    """Rank 1 is ready, and ends before rank 0 starts; how long each attempt of the others took, and who they are."""
+    group = torch_gloo.TorchGroup(5.0)
+    if mine.rank == 1:
+        group.form()
+        group.close()
+    dist.barrier()
+    longest, until, members = 0.0, time.monotonic() + 10, None
+    while mine.rank != 1 and not members and time.monotonic() < until:
+        began = time.perf_counter()
+        members = group.form()
+        longest = max(longest, time.perf_counter() - began)
+        time.sleep(0.001)
+    dist.barrier()
+    return {"longest": longest, "members": members}
+
+
 def several_calls(mine: Rank) -> Any:
     """Two calls a step, by ranks that are a little ahead of rank 0: it hears both rows of a step at once."""
     run, rows = mine.init(reduce="sync"), []

@@ -271,6 +271,13 @@ def test_a_group_that_is_closed_in_a_round_is_closed_for_the_others(told: Told) 
     assert told.ranks[1] < 3.0
 
 
+@scenario("gone_before")
+def test_a_rank_that_has_gone_before_the_group_is_formed_is_not_waited_for(told: Told) -> None:
+    """Connecting to it would hold a thread in native code, in which a process cannot end cleanly."""
+    assert [rank["members"] for rank in (told.ranks[0], told.ranks[2])] == [[0, 2]] * 2
+    assert max(rank["longest"] for rank in told.ranks) < 1.0
+
+
 @scenario("several_calls")
 def test_a_step_in_several_calls_is_over_all_ranks_in_each(told: Told) -> None:
     """Also where rank 0 hears what the others say of the second call before it makes it."""

@@ -48,8 +48,8 @@ def harmless(method: Method) -> Method:
 
 
 def reporter(run: Run, call: str) -> Report:
-    """A function that reports mistakes of a call: once per run and argument, whatever its value."""
-    return partial(_report, run.id, call)
+    """A function that reports mistakes of a call: once per run and argument, whatever its value; not on other ranks."""
+    return _ignore if run.inert else partial(_report, run.id, call)
 
 
 def shown(value: object) -> str:
@@ -103,6 +103,10 @@ class _Arguments:
             report("missing", f"{listed(missing)} missing; the rest is logged")
             kwargs.update(dict.fromkeys(missing))
         return args, kwargs
+
+
+def _ignore(argument: str, sentence: str) -> None:
+    """Report nothing."""
 
 
 def _report(run: str, call: str, argument: str, sentence: str) -> None:

@@ -22,6 +22,7 @@ from chiplog.runtime.ranks.transport.late_group import has_group
 AHEAD = 256  # rows that a rank may be ahead of rank 0
 BACKGROUND = "chiplog-background"  # the thread that logs values from a device; it must not wait
 FORMING = 2.0  # s that the start of a run waits for the other ranks
+STARTING = 60.0  # s that it waits for rank 0 while that opens its sinks; W&B and MLflow take seconds to import
 LONG_WAIT = 2.0  # s after which a row that waits for other ranks is reported
 LOCAL_WAIT = 1.0  # s to wait for a row with names that no other rank has logged
 LOCAL_WAITS = 3  # such waits at most
@@ -71,14 +72,24 @@ class SyncRows:
     def wait_for_group(self) -> None:
         """Wait a moment until all ranks have joined."""
         self._waits_for_group = False
-        until = time.monotonic() + min(FORMING, self._options.deadline)
-        while self._rounds.exchange is None and not self._shutdown.stopped and time.monotonic() < until:
+        started = time.monotonic()
+        until = started + min(FORMING, self._options.deadline)
+        while self._rounds.exchange is None and not self._shutdown.stopped:
+            if time.monotonic() > until and not self._is_root_starting(started):
+                break
             time.sleep(0.005)
         if self._rounds.exchange is None and self._main and not self._shutdown.stopped:
             messages.say(
                 f"not all {self._group.world} ranks have started this run within {FORMING:g} s: its rows have no "
                 "statistics across ranks until they do"
             )
+
+    def _is_root_starting(self, since: float) -> bool:
+        """Whether rank 0 is on its way, and worth waiting for: its first row waits for the others in turn."""
+        try:
+            return self._group.rank != 0 and time.monotonic() < since + STARTING and self._group.is_starting()
+        except Exception:  # the store has gone with the process that held it
+            return False
 
     def _expect_group(self) -> None:
         """Before the first row: give the ranks a moment to join; if there is still no process group, give up."""

@@ -27,6 +27,10 @@ class Group(Protocol):
         """Whether a late round ends by itself, so that callers may wait for it without a `pause`."""
         ...
 
+    def is_starting(self) -> bool:
+        """Whether rank 0 is known to have a group of this run, too, and so to join it soon."""
+        ...
+
     def form(self) -> Sequence[int] | None:
         """The ranks in the group, once it is complete; None while it is not, and an empty sequence if it never will be.
 

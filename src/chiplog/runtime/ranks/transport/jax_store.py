@@ -37,6 +37,9 @@ class JaxGroup:
             return message
         return str(self._client.blocking_key_value_get(f"{self._prefix}/word", int(seconds * 1000)))
 
+    def is_starting(self) -> bool:
+        return True
+
     def form(self) -> Sequence[int] | None:
         return () if self._over else range(self.world)
 

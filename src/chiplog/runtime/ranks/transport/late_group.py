@@ -25,6 +25,9 @@ class LateGroup:
     def waits(self) -> bool:
         return self._group is not None and self._group.waits
 
+    def is_starting(self) -> bool:
+        return self._group is not None and self._group.is_starting()
+
     def form(self) -> Sequence[int] | None:
         return self._group.form() if self._group is not None else None
 

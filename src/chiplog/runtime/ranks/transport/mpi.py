@@ -36,6 +36,9 @@ class MpiGroup:
             time.sleep(0.001)
         return self._message.decode().strip()
 
+    def is_starting(self) -> bool:
+        return True
+
     def form(self) -> Sequence[int] | None:
         if self._broadcast is not None:
             self._broadcast.Test()  # MPI makes progress only when polled

@@ -48,6 +48,8 @@ class TorchGroup:
             # torchrun may keep the store over its restarts, with the keys of earlier ranks; and it does not count a
             # restart when nodes join or leave
             self._store = own_store(f"chiplog/{restarts}/{self.world}/{_count}", seconds)
+            if self.rank == 0:
+                self._store.set("started", b"")
         except Exception:  # another version of torch, with other private names
             self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
             self._members = list(range(self.world))
@@ -68,6 +70,9 @@ class TorchGroup:
                 raise TimeoutError(f"no message for {seconds:.0f} s")
             time.sleep(0.01)
         return str(self._store.get("word").decode())
+
+    def is_starting(self) -> bool:
+        return self._store is None or bool(self._store.check(["started"]))
 
     def form(self) -> Sequence[int] | None:
         """Form the group when all ranks are ready; never waits for one that is not."""
@@ -177,16 +182,41 @@ class TorchGroup:
         None while they are not; an empty list if rank 0 has finished.
         """
         key = str(self._generation)
-        if not self._store.check([f"{key}/ready/{self.rank}"]):
-            self._store.set(f"{key}/ready/{self.rank}", b"")
+        self._note(f"{key}/ready/{self.rank}")
         if self.rank == 0 and time.monotonic() - self._formed >= AGAIN and not self._store.check([f"{key}/go"]):
             members = [rank for rank in range(self.world) if rank not in self._left]
-            if len(members) > 1 and self._store.check([f"{key}/ready/{rank}" for rank in members]):
+            ready = len(members) > 1 and self._store.check([f"{key}/ready/{rank}" for rank in members])
+            if ready and not self._exclude_left(members):
                 self._store.set(f"{key}/go", msgspec.json.encode(members))
-        if not self._store.check([f"{key}/go"]):
-            return [] if self.rank and self._store.check(["over"]) else None
-        members = msgspec.json.decode(self._store.get(f"{key}/go"), type=list[int])
-        return members if self.rank in members else None
+        if self._store.check([f"{key}/go"]):
+            members = msgspec.json.decode(self._store.get(f"{key}/go"), type=list[int])
+            if self.rank not in members:
+                return None
+            if self._are_here(key, members):
+                return members
+        return [] if self.rank and self._store.check(["over"]) else None
+
+    def _are_here(self, key: str, members: list[int]) -> bool:
+        """Whether all members are about to connect, which waits for each of them in native code, where no process can
+        end cleanly. If one has left instead, the group is formed without it, under the next number."""
+        self._note(f"{key}/here/{self.rank}")
+        if self._store.check([f"{key}/here/{rank}" for rank in members]):
+            return True
+        if self.rank == 0 and self._exclude_left(members):
+            self._store.set(f"{key}/off", b"")
+        if self._store.check([f"{key}/off"]):
+            self._generation += 1
+        return False
+
+    def _exclude_left(self, members: Collection[int]) -> bool:
+        """Leave members that have finished out of the next group; whether there are any."""
+        gone = set(self.left()).intersection(members)
+        self._left |= gone
+        return bool(gone)
+
+    def _note(self, key: str) -> None:
+        if not self._store.check([key]):
+            self._store.set(key, b"")
 
     def _lose(self) -> None:
         """End the group, so that the others notice too."""
