@@ -25,6 +25,8 @@ AS_THEY_ARE = (
     "sync",
     "demo",
 )  # verbs that take no files from other trackers, or read them on their own
+_REMOVE = "a run is a directory, which `chiplog ls --json` names: delete it with `rm -r`; "
+INSTEAD = {"rm": _REMOVE, "delete": _REMOVE, "remove": _REMOVE, "version": "`chiplog --version` shows the version; "}
 EXAMPLES = """\
 examples:
   chiplog demo                              train a small model and show what was recorded
@@ -121,8 +123,13 @@ def _parse(words: Sequence[str]) -> Namespace | None:
     """The arguments; None without a verb, which prints the help."""
     verbs = _verbs()
     verb = _first_word(words)
+    if verb == "help":  # `help show` is `show --help`
+        words = [word for word in words if word != "help"]
+        if (verb := _first_word(words)) is not None:
+            words.append("--help")
     if verb is not None and verb not in verbs:
-        raise BadSetting(f"no verb {verb!r}; {did_you_mean(verb, verbs)}available: {', '.join(verbs)}")
+        hint = INSTEAD.get(verb) or did_you_mean(verb, verbs)
+        raise BadSetting(f"no verb {verb!r}; {hint}available: {', '.join(verbs)}")
     line = parser(words)
     if verb is None and not {"-h", "--help", "--version"} & set(words):
         line.print_help()

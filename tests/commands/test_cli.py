@@ -52,6 +52,22 @@ def test_alone_it_prints_its_help(cli: Cli) -> None:
     assert code == 0 and "chiplog ls" in out and "doctor" in out
 
 
+def test_help_is_a_verb_too(cli: Cli) -> None:
+    """As in git: of the program, and of a verb."""
+    assert cli("help")[:2] == cli()[:2]
+    with pytest.raises(SystemExit) as done:
+        cli("help", "show")
+    assert done.value.code == 0
+    assert "no verb 'shwo'" in cli("help", "shwo")[2]
+
+
+@pytest.mark.parametrize(("word", "answer"), [("rm", "`rm -r`"), ("delete", "`rm -r`"), ("version", "--version")])
+def test_what_is_not_a_verb_has_an_answer(cli: Cli, word: str, answer: str) -> None:
+    """Of those that people try."""
+    code, _, err = cli(word, "latest")
+    assert code == 2 and answer in err and err.count("\n") == 1
+
+
 @pytest.mark.parametrize("words", [["shwo"], ["--dir", "runs", "shwo"]])
 def test_a_verb_with_a_mistake(cli: Cli, words: list[str]) -> None:
     """The error has the similar one, and all of them."""

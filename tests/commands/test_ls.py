@@ -136,7 +136,7 @@ def test_a_question_with_a_mistake(cli: Cli, words: tuple[str, ...], message: st
 def test_a_value_that_no_run_has_is_corrected(cli: Cli) -> None:
     """A state or a tag with a typo: nothing matches, and the line has the one that was meant."""
     out = cli("ls", "--where", "state=finishd")[1]
-    assert out.startswith("none of 1 runs match; state=finishd: did you mean 'finished'?")
+    assert out.startswith("none of 1 run matches; state=finishd: did you mean 'finished'?")
     assert "did you mean" not in cli("ls", "--where", "state=killed")[1]
     chiplog.init("tiny-lm", tags=["baseline", "wide"], sinks="none").finish()
     for words in (("--tag", "baselin"), ("--where", "tag=baselin")):

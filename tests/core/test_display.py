@@ -134,7 +134,7 @@ def test_numbers_of_a_steady_width() -> None:
         "0.0010", "2.3456", "99.5000", "1.0e+05", "1.0e-09",
     ]  # fmt: skip
     assert [display.amount(value) for value in (0, 12.34, 950, 999.96, 125_300, 1.25e6, 3e9, 2e12, 5e15)] == [
-        "0.0", "12.3", "950", "1.0k", "125.3k", "1.2M", "3.0B", "2.0T", "5.0e+03T",
+        "0.0", "12.3", "950", "1.0k", "125.3k", "1.2M", "3.0B", "2.0T", "5.0e+15",
     ]  # fmt: skip
     assert [display.milliseconds(value) for value in (0.00156, 0.0156, 0.156, 15.6)] == ["1.56", "15.6", "156", "15600"]
     assert [display.time_left(value) for value in (0, 42.4, 3599, 8100, 95 * 3600, 99 * 3600, 1e7)] == [

@@ -31,7 +31,7 @@ def run(args: Namespace) -> int:
     return demo(
         dir=args.dir,
         seconds=args.seconds,
-        sinks=["csv", Console(sys.stdout, environ=args.environ, width=screen.width, rate=RATE)],
+        sinks=["csv", Console(sys.stdout, environ=args.environ, width=args.screen.room and screen.width, rate=RATE)],
         screen=screen,
         command=_command(),
     )

@@ -76,7 +76,8 @@ def run(args: Namespace) -> int:
         sections["frameworks"] = frameworks
     problems = {title: [check for check in checks if check.level == "bad"] for title, checks in sections.items()}
     count = sum(map(len, problems.values()))
-    print(paint(f"{_counted(count, 'problem')} found" if count else "no problems found", "1", args.screen.colour))
+    title = f"{display.counted(count, 'problem') if count else 'no problems'} found"
+    print(paint(title, "1", args.screen.colour))
     for title, checks in problems.items():
         for check in checks:
             print(_text(check._replace(what=f"{title}: {check.what}"), args.screen))
@@ -162,7 +163,7 @@ def _directory(root: Path) -> Iterator[Check]:
         yield Check("note", "the directory does not exist yet; the first run creates it")
     else:
         count = sum(1 for _ in layout.find_runs(root))
-        yield Check("ok", f"it can be written, and has {_counted(count, 'run')}")
+        yield Check("ok", f"it can be written, and has {display.counted(count, 'run')}")
     yield _file_system(existing)
     free = shutil.disk_usage(existing).free
     if free >= LITTLE:
@@ -375,10 +376,6 @@ def _entries(path: Path) -> tuple[list[tuple[str, os.stat_result]], str]:
 
 def _age(about: os.stat_result) -> float:
     return time.time() - about.st_mtime
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{display.count(count)} {noun}{'s' if count != 1 else ''}"
 
 
 def _text(check: Check, screen: Screen) -> str:

@@ -28,12 +28,13 @@ from chiplog.views.export.tracker_files import TRACKERS, to_tracker
 PATIENCE = 0.5  # s before progress is shown
 TABLES = ("csv", "parquet", "json")
 DATASETS = ("h5", "nc")
+FORMATS = (*TABLES, *DATASETS, *TRACKERS)
 EXAMPLE = "chiplog export latest --to parquet -o run.parquet"
 
 
 def arguments(parser: ArgumentParser) -> None:
     add_run(parser)
-    parser.add_argument("--to", required=True, choices=(*TABLES, *DATASETS, *TRACKERS), help="the format")
+    parser.add_argument("--to", choices=FORMATS, help="the format (default: that of the file named with -o)")
     parser.add_argument(
         "-o",
         dest="output",
@@ -45,22 +46,31 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     stored = open_run(find.find(args.run, args.root), args)
-    if args.to in DATASETS:
-        _datasets(stored, args.to, Path(args.output or stored.path.name))
+    to = args.to or _format(args.output)
+    if to in DATASETS:
+        _datasets(stored, to, Path(args.output or stored.path.name))
         return 0
     if args.to in TRACKERS:
         _tracker(stored, args)
         return 0
     if args.output == "-":
-        _write(stored, args.to, None)
+        _write(stored, to, None)
         return 0
-    path = Path(args.output or f"{stored.path.name}.{args.to}")
+    path = Path(args.output or f"{stored.path.name}.{to}")
     if path.is_dir():
-        path = path / f"{stored.path.name}.{args.to}"
+        path = path / f"{stored.path.name}.{to}"
     with replacing(path) as temporary:
-        _write(stored, args.to, temporary)
+        _write(stored, to, temporary)
     print(f"{clean(str(path))}  {display.size(path.stat().st_size)}")
     return 0
+
+
+def _format(output: str | None) -> str:
+    """The format that the name of a file ends in; a folder of datasets has none."""
+    ending = Path(output or "").suffix.removeprefix(".")
+    if ending not in TABLES:
+        raise BadSetting(f"name a format with --to: {', '.join(FORMATS)}; or a file with -o, such as -o run.csv")
+    return ending
 
 
 def _datasets(stored: Stored, to: str, folder: Path) -> None:

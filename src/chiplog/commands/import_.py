@@ -112,7 +112,7 @@ def _report(imported: Sequence[Imported], args: Namespace) -> None:
     points = sum(one.points for one in imported)
     new = sum(one.change == "new" for one in imported)
     verb = "would be written" if args.dry_run else "written"
-    print(f"{len(imported):,} runs ({new:,} new), {points:,} points {verb} to {args.root}")
+    print(f"{display.counted(len(imported), 'run')} ({new:,} new), {points:,} points {verb} to {args.root}")
     for one in imported:
         for reason, count in one.lost.items():
             print(messages.clean(f"! {one.source}: not kept: {reason}" + (f" ({count:,})" if count > 1 else "")))

@@ -82,7 +82,8 @@ def run(args: Namespace) -> int:
                 print(clean(f"! {one.entry.place} cannot be read: {one.entry.trouble}"))
     elif everything:
         print(
-            f"none of {len(everything):,} runs match; {_hint(everything, query, args.tag)}`chiplog ls` lists them all"
+            f"none of {display.counted(len(everything), 'run')} match{'es' * (len(everything) == 1)}; "
+            f"{_hint(everything, query, args.tag)}`chiplog ls` lists them all"
         )
     else:
         print(f"no runs under {args.root}; `chiplog demo` makes one, --dir chooses another directory")

@@ -34,14 +34,12 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         type=one_of(*DATASETS),
-        default=["h5"],
         metavar="FORMATS",
         help="formats of the datasets: h5, nc, parquet, csv (default: h5)",
     )
     parser.add_argument(
         "--pictures",
         type=one_of(*PICTURES),
-        default=["png"],
         metavar="FORMATS",
         help="formats of the plots: png, svg, pdf (default: png)",
     )
@@ -68,8 +66,8 @@ def run(args: Namespace) -> int:
         args.output,
         stages=args.only or STAGES,
         warmup=args.warmup,
-        formats=args.data,
-        pictures=args.pictures,
+        formats=args.data or ["h5"],
+        pictures=args.pictures or ["png"],
         look=TextStyle(
             width=screen.width,
             colour=screen.colour,
@@ -83,13 +81,10 @@ def run(args: Namespace) -> int:
             print(f"{clean(str(path))}  {display.size(path.stat().st_size)}")
     pictures = sum(path.suffix.removeprefix(".") in PICTURES for path in ending.made)
     texts = sum(path.suffix == ".txt" for path in ending.made)
-    kinds = [_count(number, noun) for number, noun in ((pictures, "picture"), (texts, "text plot")) if number]
-    print(_count(len(ending.made), "file") + (f" ({', '.join(kinds)})" if kinds else ""))
-    return 1 if ending.trouble else 0
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    kinds = [display.counted(number, noun) for number, noun in ((pictures, "picture"), (texts, "text plot")) if number]
+    print(display.counted(len(ending.made), "file") + (f" ({', '.join(kinds)})" if kinds else ""))
+    asked = args.only or args.data or args.pictures
+    return 1 if ending.trouble.keys() - (() if asked else ending.missing) else 0
 
 
 def _check_writable(run: Path) -> None:

@@ -183,6 +183,11 @@ def count(value: int | float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: 0 runs, 1 run, 1,234 runs."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def size(amount: int | float) -> str:
     """Bytes: 512 B, 3.4 MiB."""
     if amount < 1024:
@@ -270,7 +275,7 @@ def amount(value: float | str) -> str:
         if abs(size) < 999.95:
             return f"{size:.1f}{suffix}" if suffix or abs(size) < 100 else f"{size:.0f}"
         size /= 1000
-    return f"{size * 1000:.1e}T"
+    return f"{float(value):.1e}"
 
 
 def milliseconds(value: float | str) -> str:

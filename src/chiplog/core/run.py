@@ -75,7 +75,7 @@ class Run:
         recorder = self._recorder
         try:
             if type(metrics) is not dict or named or more:
-                metrics, step = log_call.understand(self.id, metrics, step, more, named)
+                metrics, step = log_call.understand("log", self.id, metrics, step, more, named)
                 if not metrics:
                     return {}
             if type(step) is int and self._count.explicit:
@@ -107,7 +107,7 @@ class Run:
     ) -> Row:
         """Record an evaluation; its numbers are the series `eval/…`."""
         with self._recorder.guard("eval"):
-            metrics, step = log_call.understand(self.id, metrics, step, more, named)
+            metrics, step = log_call.understand("eval", self.id, metrics, step, more, named)
             step = self._count.join(step)
             named = {records.in_group("eval", convert.name(name)): value for name, value in metrics.items()}
             return self._rows.write_eval(self._splitter.split(named, step), step)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import math
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,17 @@ def test_plain_data_for_configs() -> None:
         "3": None,
         "c": [0, 1, 2],
     }
+
+
+def test_objects_in_configs_are_the_same_in_every_run() -> None:
+    """Functions and objects without their address, dates in their usual form."""
+
+    def gelu() -> None:
+        pass
+
+    words = str(convert.plain([gelu, partial(gelu), object()]))
+    assert "gelu" in words and "object object>" in words and "0x" not in words
+    assert convert.plain({"day": date(2026, 11, 19)}) == {"day": "2026-11-19"}
 
 
 def test_choices_and_paths_in_configs_are_their_values() -> None:

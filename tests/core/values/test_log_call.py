@@ -64,5 +64,19 @@ def test_steps_is_a_metric_and_perhaps_meant_step(tmp_path: Path, capsys: pytest
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
         for _ in range(2):
             run.log({"a": 1.0}, steps=7)
-    assert capsys.readouterr().err.count("is a metric named 'steps'; did you mean step=?") == 1
-    assert chiplog.read(run.dir).summary == {"a": 1.0, "steps": 7}
+        run.eval(acc=1.0, stpe=3)
+    said = capsys.readouterr().err
+    assert "eval(..., stpe=...) is a metric named 'stpe'; did you mean step=?" in said
+    assert said.count("is a metric named 'steps'; did you mean step=?") == 1
+    assert chiplog.read(run.dir).summary == {"a": 1.0, "steps": 7, "eval/acc": 1.0, "eval/stpe": 3}
+
+
+def test_an_evaluation_of_nothing_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message has the call to write."""
+    with chiplog.init("p", dir=tmp_path, sinks="none") as run:
+        run.eval("loss")  # type: ignore[arg-type]
+        run.eval({})
+        run.eval({"sample": "text"})
+    said = capsys.readouterr().err
+    assert "eval('loss') has no value: write run.eval({'loss': value}, step=10)" in said
+    assert list(chiplog.read(run.dir).records("eval")) == []

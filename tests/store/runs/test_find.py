@@ -38,6 +38,33 @@ def test_a_path_without_a_run_is_named_in_full(root: Path, tmp_path: Path, name:
         find("/no/where/x", root / name)
 
 
+@pytest.mark.parametrize("text", ["p", "p/", "p/latest", "p/first", "p/261101", ""])
+def test_a_path_into_the_directory_of_the_runs_may_be_shorter(root: Path, text: str) -> None:
+    """As the shell completes it: of a project, or with a name behind it; the directory itself is its newest run."""
+    assert find(f"{root}/{text}", root).resolve() == (root / "p" / "261101-a").resolve()
+
+
+@pytest.mark.parametrize("text", ["p", ""])
+def test_a_directory_of_runs_needs_no_root(root: Path, text: str) -> None:
+    """Neither does a run."""
+    assert find(f"{root}/{text}", Path("/nowhere")).name == "261101-a"
+
+
+def test_a_directory_of_runs_elsewhere_is_listed(root: Path, tmp_path: Path) -> None:
+    """`ls DIR/PROJECT` and `ls DIR` are that project and those runs."""
+    (tmp_path / "empty").mkdir()
+    assert [one.id for one in runs(tmp_path / "empty", str(root / "q"))] == ["261103-c"]
+    assert len(runs(root, str(root))) == 3
+
+
+def test_a_path_inside_a_run_is_no_directory_of_runs(root: Path) -> None:
+    """Whoever made the run could have put any runs there."""
+    inner = root / "q" / "261103-c" / "files" / "x"
+    (inner / "journal").mkdir(parents=True)
+    with pytest.raises(RunNotFound):
+        find(inner.parent, root)
+
+
 def test_a_path_needs_no_root(root: Path) -> None:
     """A directory with a journal is a run."""
     assert find(root / "q" / "261103-c", Path("/nowhere")) == root / "q" / "261103-c"

@@ -71,7 +71,7 @@ def _compact(chosen: Sequence[Path], args: Namespace) -> int:
                 with progress.wiped():
                     pass
     if not done and not code and not args.quiet:
-        print(f"nothing to compact in {display.count(len(chosen))} runs under {args.root}")
+        print(f"nothing to compact in {display.counted(len(chosen), 'run')} under {args.root}")
     return code
 
 

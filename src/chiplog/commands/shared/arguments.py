@@ -13,7 +13,8 @@ def add_run(parser: ArgumentParser) -> None:
 
 def whole_number(text: str) -> int:
     if not text.isdecimal():
-        raise ArgumentTypeError(f"{text!r} is not a whole number")
+        negative = text[:1] == "-" and text[1:].isdecimal()
+        raise ArgumentTypeError(f"{text!r} is negative" if negative else f"{text!r} is not a whole number")
     return int(text)
 
 

@@ -45,7 +45,12 @@ class RowWriter:
         return row.copy()
 
     def write_eval(self, row: Row, step: Number) -> Row:
-        """Write the row of an evaluation, whose names are in the group `eval`, and return it without the group."""
+        """Write the row of an evaluation, whose names are in the group `eval`, and return it without the group.
+
+        One without numbers is not an evaluation.
+        """
+        if not row:
+            return row
         short = {name.removeprefix("eval/"): value for name, value in row.items()}
         for piece in pieces(short):
             self._recorder.write(Eval, step=step, metrics=piece)

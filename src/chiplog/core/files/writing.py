@@ -109,7 +109,11 @@ def new_beside(path: Path, mode: int) -> Path:
     if place is not None:
         folders.check_folder(place[0], parts_of(place[1])[:-1])
     aside = path.with_name(f".{os.urandom(8).hex()}.{path.name}")
-    os.close(os.open(aside, os.O_WRONLY | _NEW, mode))
+    try:
+        os.close(os.open(aside, os.O_WRONLY | _NEW, mode))
+    except OSError as error:  # the user knows neither the name nor that there are two files
+        error.filename = str(path.parent if isinstance(error, FileNotFoundError) else path)
+        raise
     if place is not None:
         share(aside, access_of(place[0]))
     return aside

@@ -7,7 +7,10 @@ becomes text, so that one bad value never costs a row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from datetime import date
+from datetime import time as time_of_day
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -24,6 +27,7 @@ DEEPEST = 32
 MOST = 1 << 14  # mappings and lists inside one value; a value with more contains itself, or others many times
 LONGEST_NAME = 65_536  # characters
 _TOO_LONG = 10**4300  # Python and many other parsers refuse longer integers
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object, which makes equal settings differ in every run
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 
 
@@ -83,7 +87,10 @@ def text(value: object) -> str:
             return _summary(value, tuple(shape))
         if isinstance(value, int) and number(value) is None:
             return f"<an integer of {value.bit_length():,} bits>"
-        return cut(repr(plain(value) if isinstance(value, _CONTAINERS) else value))
+        if isinstance(value, (date, time_of_day)):
+            return value.isoformat()
+        shown = repr(plain(value) if isinstance(value, _CONTAINERS) else value)
+        return cut(_ADDRESS.sub("", shown))
     except Exception as error:
         return f"<{type(value).__name__}: {type(error).__name__}>"
 

@@ -61,5 +61,6 @@ def _rows(table: Any) -> Iterable[object]:
     if hasattr(table, "to_dict") and hasattr(table, "columns"):  # pandas
         rows = table.to_dict("records")
         return rows
-    rows = table
-    return rows
+    if not isinstance(table, Iterable):
+        raise TypeError(f"rows are mappings or a data frame, not {convert.text(table)[:60]}")
+    return table

@@ -10,6 +10,7 @@
 | `tiny-lm/baseline` | any of these, in this project |
 | `lr-*`, `tiny-lm/*` | whose name or id matches; with a slash, project and name or id |
 | `tiny-*/latest` | started last in each project that matches |
+| `runs/tiny-lm`, `../other/runs` | started last in this directory |
 """
 
 from __future__ import annotations
@@ -59,11 +60,15 @@ def runs(root: Path, project: str | None = None, *, cache: Path | None = None) -
 
 
 def paths(root: Path, project: str | None = None) -> list[Path]:
-    """The directories of these runs; an unknown project is an error that lists similar ones."""
+    """The directories of these runs; an unknown project is an error that lists similar ones.
+
+    The project may be a directory of runs, too.
+    """
     candidates = [_Candidate(path) for path in layout.find_runs(root)]
     if project is None:
         return [one.path for one in candidates]
     matching = [one for one in candidates if any(_alike(project, name) for name in one.projects)]
+    matching = matching or _in_directory(Path(project))
     if not matching:
         raise RunNotFound(f"no project {project!r} under {root}; {_projects(project, candidates)}")
     return [one.path for one in matching]
@@ -142,18 +147,42 @@ def _matching(text: str | Path, root: Path) -> list[_Candidate]:
             candidates.append(_Candidate(path))
         elif wanted in (path.name, f"{path.parent.name}/{path.name}"):
             raise _not_readable(path)
-    if wanted:
-        for meaning in _MEANINGS:
-            if matching := meaning(wanted, candidates):
-                return matching
-        if "/" in wanted:
-            inside = [(one, rest) for one in candidates for rest in one.within(wanted)]
-            for rest in dict.fromkeys(rest for _, rest in inside):
-                of_project = [one for one, other in inside if other == rest]
-                for meaning in _MEANINGS:
-                    if matching := meaning(rest, of_project):
-                        return matching
+    for words in dict.fromkeys((wanted, _below(Path(text), root))):
+        if words and (matching := _meant(words, candidates)):
+            return matching
+    if matching := _newest(_in_directory(Path(text))):
+        return matching
     raise RunNotFound(_unknown(str(text), wanted, candidates, root))
+
+
+def _below(path: Path, root: Path) -> str:
+    """What is left of a path behind the directory of the runs; empty if it is elsewhere."""
+    return path.relative_to(root).as_posix() if path != root and path.is_relative_to(root) else ""
+
+
+def _meant(wanted: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    """The runs of the first meaning that any run fits: of the whole text, or of what stands behind a project."""
+    for meaning in _MEANINGS:
+        if matching := meaning(wanted, candidates):
+            return matching
+    if "/" in wanted:
+        inside = [(one, rest) for one in candidates for rest in one.within(wanted)]
+        for rest in dict.fromkeys(rest for _, rest in inside):
+            of_project = [one for one, other in inside if other == rest]
+            for meaning in _MEANINGS:
+                if matching := meaning(rest, of_project):
+                    return matching
+    return []
+
+
+def _in_directory(path: Path) -> list[_Candidate]:
+    """The runs in a directory that the user names, such as one completed by the shell; never those inside a run."""
+    try:
+        if not path.is_dir() or run_of(path.absolute()) is not None:
+            return []
+    except (OSError, ValueError):  # not a path at all
+        return []
+    return [_Candidate(one) for one in layout.find_runs(path)]
 
 
 def _latest(text: str, candidates: Sequence[_Candidate]) -> list[_Candidate]:

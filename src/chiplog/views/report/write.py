@@ -45,6 +45,7 @@ class EndFiles:
         self.seconds: dict[str, float] = {}
         self.pictures: dict[str, Path] = {}  # by metric
         self.trouble: dict[str, str] = {}
+        self.missing: set[str] = set()  # those of the stages in `trouble` that need a package that is not installed
         self.datasets: dict[str, xr.Dataset] = {}
 
     @contextmanager
@@ -56,6 +57,7 @@ class EndFiles:
         except ImportError as error:
             extra = EXTRAS.get((error.name or "").split(".")[0], "")
             hint = f": pip install 'chiplog[{extra}]'" if extra else ""
+            self.missing.add(name)
             self._note(name, f"needs the {error.name!r} package{hint}" if error.name else str(error))
         except Exception as error:
             self._note(name, words(error))
@@ -64,7 +66,7 @@ class EndFiles:
 
     def _note(self, name: str, trouble: str) -> None:
         self.trouble[name] = trouble
-        messages.say(f"finalize: could not write {name} ({trouble}); the other stages are not affected")
+        messages.say(f"could not write {name} ({trouble}); the other stages are not affected")
 
 
 def finalize(
