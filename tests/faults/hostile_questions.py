@@ -13,6 +13,7 @@ import msgspec
 # Options that change nothing in what is read of a run, and the verbs that read none.
 UNASKED = {"--help", "--host", "--port", "--no-browser", "--allowed-host", "--token-file", "--follow", "--set"}
 NO_READERS = {"demo", "run", "import"}
+SLOW = ("wandb", "mlflow", "trackio")  # packages that take seconds: asked of every sixth run
 LISTENED = 0.3  # s to /api/live, which has no end
 SEARCHES = (
     "lr>0.001 and -state=finished or x",
@@ -52,10 +53,23 @@ def _looks(path: str) -> Iterator[list[str]]:
     yield ["cat", path]
     yield ["cat", path, "--kind", "step", "--rank", "0"]
     yield ["doctor", path]
-    yield ["plot", path]
+    yield ["plot", path, "--marker", "braille"]
     yield ["plot", path, "*", "--log", "--smooth", "0.9", "--marker", "hd"]
     for x in ("time", "tokens", "train/loss"):
-        yield ["plot", f"{path},{path}", "train/*", "loss", "--x", x, "--width", "40", "--height", "5"]
+        yield [
+            "plot",
+            f"{path},{path}",
+            "train/*",
+            "loss",
+            "--x",
+            x,
+            "--marker",
+            "fhd",
+            "--width",
+            "40",
+            "--height",
+            "5",
+        ]
     yield ["trace", path]
     yield ["trace", path, "--summary", "--step", "1"]
     yield ["trace", path, "--rank", "0"]
@@ -70,7 +84,7 @@ def _files(path: str, out: Path) -> Iterator[list[str]]:
     yield ["trace", path, "-o", str(out / "merged.pftrace"), "--add", str(out / "trace.json")]
     for ending in ("csv", "json", "parquet"):
         yield ["export", path, "--to", ending, "-o", str(out / f"table.{ending}")]
-    for form in ("h5", "nc"):
+    for form in ("h5", "nc", "tensorboard", *SLOW):
         yield ["export", path, "--to", form, "-o", str(out / form)]
     for ending in ("html", "md"):
         yield ["compare", path, path, "-o", str(out / f"compare.{ending}")]

@@ -33,7 +33,8 @@ def test_every_verb_and_option_is_asked() -> None:
         asked = {word for command in words if command[2] == verb for word in command}
         options = [set(action.option_strings) for action in line._actions if action.option_strings]
         missing = [names for names in options if not names & (asked | UNASKED)]
-        assert verb in NO_READERS or not missing, verb
+        missing += [set(action.choices) - asked for action in line._actions if action.choices]
+        assert verb in NO_READERS or not any(missing), (verb, missing)
 
 
 def test_every_route_is_asked(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from chiplog.core.records import (
 from chiplog.core.values import convert
 from chiplog.sinks.shared import run_file, saved_state
 from chiplog.sinks.shared.clean_values import cell, edges, int64, plain, utf8, whole_step
+from chiplog.sinks.shared.rows import is_too_ragged, tabulate
 from chiplog.sinks.shared.service_metrics import service_points
 from chiplog.store import layout
 
@@ -100,6 +101,8 @@ class Trackio:
         """The numbers of a record, or Trackio's object for a medium under its name."""
         if isinstance(record, File):
             return self._image(record)
+        if isinstance(record, MatrixRecord) and is_too_ragged(record, "trackio"):
+            return {}
         if isinstance(record, (Table, MatrixRecord, HistogramRecord, TextRecord)):
             return {_free(utf8(record.name)): medium(record, self._project, self._name)}
         return {**numbers(service_points(record))}
@@ -153,8 +156,9 @@ def medium(record: Table | MatrixRecord | HistogramRecord | TextRecord, project:
         if isinstance(record, MatrixRecord)
         else record.rows
     )
-    columns = dict.fromkeys(utf8(name) for row in rows for name in row)
-    data = [{**dict.fromkeys(columns), **{utf8(name): cell(value) for name, value in row.items()}} for row in rows]
+    columns, cells = tabulate(rows, f"trackio: table {record.name[:60]!r}")
+    columns = list(map(utf8, columns))
+    data = [dict(zip(columns, map(cell, row), strict=True)) for row in cells]
     return trackio.Table(data=data)._to_dict(project, run)
 
 

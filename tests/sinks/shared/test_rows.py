@@ -4,8 +4,8 @@ import math
 
 import msgspec
 
-from chiplog.core.records import Alert, Attempt, Eval, Event, Step
-from chiplog.sinks.shared.rows import Rows
+from chiplog.core.records import Alert, Attempt, Eval, Event, MatrixRecord, Step
+from chiplog.sinks.shared.rows import Rows, is_too_ragged, tabulate
 
 
 def test_calls_for_one_step_become_one_row():
@@ -100,3 +100,20 @@ def test_a_held_row_with_a_lone_surrogate_can_be_saved():
     rows.feed(Step(0, 10, 1, {"a\ud800": 1}))
     again.load(rows.save())
     assert again.drain() == [(1, 10, {"a\\ud800": 1})]
+
+
+def test_a_table_of_names_that_never_meet_is_not_their_square(capsys):
+    """3,000 rows of a name each would be nine million cells; the message says how many columns are sent."""
+    columns, rows = tabulate([{f"k{at}": at} for at in range(3000)], "table 't'")
+    assert len(columns) == 365 and len(rows) == 3000 and rows[1][1] == 1
+    assert (
+        "table 't' has 3,000 rows that share few of their 3,000 names: 365 columns are sent" in capsys.readouterr().err
+    )
+    assert tabulate([{"a": 1}, {"b": 2}]) == (["a", "b"], [[1, None], [None, 2]])
+
+
+def test_a_ragged_matrix_is_reported(capsys):
+    """25 million cells for 5,000 numbers are not worth sending."""
+    assert is_too_ragged(MatrixRecord(0, 1, "m", [*([[]] * 5000), [1] * 5000]), "trackio")
+    assert "trackio: matrix 'm' is not sent: too ragged" in capsys.readouterr().err
+    assert not is_too_ragged(MatrixRecord(0, 1, "m", [[1, 2], [3]]), "trackio")

@@ -311,5 +311,5 @@ def read_tables(run: Path, names: set[str]) -> dict[str, dict[str, Plain]]:
         if isinstance(record, Table) and record.name in rows:
             step = {} if record.step is None else {"step": record.step}
             rows[record.name] += ({**step, **row} for row in record.rows)
-    tables = {name: tabulate(listed) for name, listed in sorted(rows.items()) if listed}
+    tables = {name: tabulate(listed, f"mlflow: table {name[:60]!r}") for name, listed in sorted(rows.items()) if listed}
     return {name: {"columns": columns, "data": data} for name, (columns, data) in tables.items()}

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from chiplog.core import records
-from chiplog.core.records import AnyRecord, Attempt, Eval, Event, Plain, Step
+from chiplog.core import messages, records
+from chiplog.core.records import AnyRecord, Attempt, Eval, Event, MatrixRecord, Plain, Step
 from chiplog.core.values import convert
 from chiplog.store import manifest
+from chiplog.store.contents.ragged import is_ragged, most_cells
 from chiplog.store.journal.tail import Tail
 
 Metrics = Mapping[str, int | float | bool | str]
@@ -79,10 +80,29 @@ class Rows:
             self.feed(records.decode(saved.encode()))
 
 
-def tabulate(rows: Sequence[Mapping[str, Plain]]) -> tuple[list[str], list[list[Plain]]]:
-    """The columns of rows, in order of appearance, and their cells."""
+def tabulate(rows: Sequence[Mapping[str, Plain]], what: str = "a table") -> tuple[list[str], list[list[Plain]]]:
+    """The columns of rows, in order of appearance, and their cells.
+
+    Rows that share few names would be mostly empty cells: the last columns are left out, which is reported.
+    """
     columns = list(dict.fromkeys(name for row in rows for name in row))
+    values = sum(map(len, rows))
+    if is_ragged(len(rows) * len(columns), values):
+        fitting = most_cells(values) // len(rows)
+        shared = f"{len(rows):,} rows that share few of their {len(columns):,} names"
+        messages.once(f"ragged {what}", f"{what} has {shared}: {fitting:,} columns are sent")
+        del columns[fitting:]
     return columns, [[row.get(name) for name in columns] for row in rows]
+
+
+def is_too_ragged(record: MatrixRecord, sink: str) -> bool:
+    """Whether a matrix with rows of one length would be much larger than the record, which is reported."""
+    width, cells = max(map(len, record.values), default=0), sum(map(len, record.values))
+    ragged = is_ragged(len(record.values) * width, len(record.values) + cells)
+    if ragged:
+        name = record.name[:60]
+        messages.once(f"ragged {sink} {name}", f"{sink}: matrix {name!r} is not sent: too ragged")
+    return ragged
 
 
 def read_journal(run: Path) -> Iterator[AnyRecord]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import wandb
 
-from chiplog.core import messages
 from chiplog.core.identity import Identity
 from chiplog.core.paths import file_name
 from chiplog.core.records import (
@@ -27,9 +26,8 @@ from chiplog.core.records import (
 )
 from chiplog.sinks.shared import run_file
 from chiplog.sinks.shared.clean_values import ascii_name, cell, edges, int64, utf8
-from chiplog.sinks.shared.rows import Row, Rows, read_journal, tabulate
+from chiplog.sinks.shared.rows import Row, Rows, is_too_ragged, read_journal, tabulate
 from chiplog.sinks.shared.service_metrics import allocated, own_name, service_points, texts, with_step
-from chiplog.store.contents.ragged import is_ragged
 
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#eeca3b", "#9d755d", "#ff9da6", "#bab0ac")
 BINS = 512  # of a histogram, W&B's limit
@@ -56,11 +54,9 @@ def _values(record: AnyRecord, run: Path, table: wandb.Table | None) -> dict[str
     if isinstance(record, TextRecord):
         return {name(record.name): _page(f"<pre style='white-space:pre-wrap'>{html.escape(utf8(record.text))}</pre>")}
     if isinstance(record, MatrixRecord):
-        width, cells = max(map(len, record.values), default=0), sum(map(len, record.values))
-        if is_ragged(len(record.values) * width, len(record.values) + cells):
-            messages.once(f"ragged {record.name[:60]}", f"wandb: matrix {record.name[:60]!r} is not sent: too ragged")
+        if is_too_ragged(record, "wandb"):
             return {}
-        columns = [str(column) for column in range(width)]
+        columns = [str(column) for column in range(max(map(len, record.values), default=0))]
         rows = [[_cell(value) for value in line] + [None] * (len(columns) - len(line)) for line in record.values]
         return {name(record.name): wandb.Table(columns=columns, data=rows, allow_mixed_types=True)}
     if isinstance(record, File):
@@ -97,7 +93,7 @@ def histogram(record: HistogramRecord) -> wandb.Histogram:
 
 def table_rows(record: Table) -> tuple[list[str], list[list[Plain]]]:
     """The columns of a table record, in order of appearance, and its rows."""
-    columns, rows = tabulate(record.rows)
+    columns, rows = tabulate(record.rows, f"wandb: table {record.name[:60]!r}")
     return [utf8(column) for column in columns], [[_cell(value) for value in row] for row in rows]
 
 
@@ -110,7 +106,7 @@ def history_table(run: Path) -> wandb.Table | None:
             kept.append(one)
         if len(kept) > MOST_ROWS:
             kept, every = kept[::2], every * 2
-    names, rows = tabulate([one.metrics for one in kept])
+    names, rows = tabulate([one.metrics for one in kept], "wandb: the table of all numbers")
     data = [[_cell(one.step), *map(_cell, values)] for one, values in zip(kept, rows, strict=True)]
     columns = ["step", *(own_name(one, names) if one == "step" else utf8(one) for one in names)]
     return wandb.Table(columns=columns, data=data, allow_mixed_types=True) if kept else None

@@ -8,4 +8,9 @@ TIMES = 16  # as many cells as values: of the usual matrices, nearly all rows ha
 
 def is_ragged(cells: int, values: int, *, always: int = ALWAYS) -> bool:
     """Whether so many cells for so few values are not worth their memory."""
-    return cells > always + TIMES * values
+    return cells > most_cells(values, always=always)
+
+
+def most_cells(values: int, *, always: int = ALWAYS) -> int:
+    """The cells of the largest array that so many values are worth."""
+    return always + TIMES * values
