@@ -22,7 +22,7 @@ from chiplog.core.suggestions import did_you_mean
 _NAMED = ("sinks", "probes")  # names, each with options
 
 # Variables that other modules read, and that are therefore not typos.
-OTHER_VARIABLES = frozenset(("RUN_ID", "FAULTS", "NO_REDUCE", "CACHE"))
+OTHER_VARIABLES = frozenset(("RUN_ID", "FAULTS", "NO_REDUCE", "CACHE", "AUTO"))
 
 
 LARGEST = 4 << 20  # bytes of a file of settings

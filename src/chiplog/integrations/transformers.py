@@ -6,7 +6,7 @@ Or `Trainer(..., callbacks=[ChiplogCallback(project="tiny-lm")])`, with any sett
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from transformers import TrainerCallback
 from transformers.integrations import integration_utils
@@ -31,8 +31,6 @@ class ChiplogCallback(TrainerCallback, ExportableState):
     Training from a checkpoint is an attempt of the run that saved it; each trial of a hyperparameter search is a run.
     """
 
-    _trained: ClassVar[FrameworkRun | None] = None  # whose training has ended; evaluations may still follow
-
     def __init__(self, run: Run | None = None, **settings: Any) -> None:
         self._hooks = FrameworkRun("transformers", run, **settings)
         self._rows: dict[tuple[str, ...], tuple[str, ...]] = {}  # the names of rows of training, by those of `logs`
@@ -48,7 +46,7 @@ class ChiplogCallback(TrainerCallback, ExportableState):
         if not state.is_world_process_zero:
             return
         if not self._training:
-            self._end_earlier()
+            self._hooks.begin()
         if self._hooks.start(_config(args, model), **_settings(args, state, self._hooks), apart=_is_trial(state)):
             self._training = True
             self._completions = Completions(args.output_dir)
@@ -119,8 +117,8 @@ class ChiplogCallback(TrainerCallback, ExportableState):
         self._keep_completions(run)
         if _is_trial(state):
             self._hooks.end()
-        elif self._hooks.own:
-            ChiplogCallback._trained = self._hooks
+        else:
+            self._hooks.done()
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps: which run to continue."""
@@ -143,12 +141,6 @@ class ChiplogCallback(TrainerCallback, ExportableState):
         rest = {_name(name): value for name, value in metrics.items() if not _is_evaluated(name) and name not in ALONG}
         if rest:
             run.log(rest, step)
-
-    def _end_earlier(self) -> None:
-        """End the run of an earlier training: by this callback, or by that of another Trainer in the script."""
-        earlier, ChiplogCallback._trained = ChiplogCallback._trained, None
-        if earlier is not None:
-            earlier.end()
 
     def _keep_completions(self, run: Run) -> None:
         if self._completions is not None:

@@ -57,6 +57,61 @@ def test_a_setting_that_is_wrong_does_not_stop_training(
     assert "keras: no run could be started" in line and "wandbb" in line
 
 
+def test_a_variable_that_is_wrong_does_not_stop_training(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even the run that keeps nothing needs the settings."""
+    monkeypatch.setenv("CHIPLOG_SINK", "csv")
+    hooks = FrameworkRun("keras")
+    hooks.start()
+    hooks.log({"loss": 1.0})
+    hooks.end()
+    [line] = capsys.readouterr().err.splitlines()
+    assert "no run could be started" in line and "'sink'" in line
+
+
+def test_what_the_user_has_set_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments, then variables, then what the framework suggests."""
+    monkeypatch.setenv("CHIPLOG_DIR", str(tmp_path))
+    monkeypatch.setenv("CHIPLOG_NAME", "by variable")
+    monkeypatch.setenv("CHIPLOG_SINKS", "none")
+    hooks = FrameworkRun("keras", project="by argument")
+    run = hooks.start(name="suggested", project="suggested", tags=["suggested"])
+    assert run is not None and (run.project, run.name, run.tags) == ("by argument", "by variable", ["suggested"])
+    hooks.end()
+
+
+def test_another_rank_than_the_first_keeps_the_run(
+    settings: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that the framework calls is the one that is recorded, and it waits for no other."""
+    for name, value in {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3"}.items():
+        monkeypatch.setenv(name, value)
+    hooks = FrameworkRun("torchtitan", **settings)
+    hooks.log({"loss": 1.0}, 0)
+    assert hooks.run is not None and not hooks.run.inert
+    path = hooks.run.dir
+    hooks.end()
+    assert chiplog.read(path).series("loss").values.tolist() == [1.0]
+
+
+def test_a_training_that_has_ended_ends_its_run_when_the_next_begins(
+    settings: dict[str, object], tmp_path: Path
+) -> None:
+    """Until then, evaluations may follow; another training of the script is another run."""
+    first, second = FrameworkRun("keras", **settings), FrameworkRun("keras", **settings)
+    first.log({"loss": 1.0})
+    first.done()
+    first.log({"after": 1.0})
+    assert first.own
+    second.log({"loss": 2.0})
+    assert not first.own and first.run is None
+    second.done()
+    second.begin()
+    assert second.run is None
+    assert len(list((tmp_path / "p").iterdir())) == 2
+
+
 def test_a_second_training_starts_another_run(settings: dict[str, object], tmp_path: Path) -> None:
     """Also if the script has ended the first one itself."""
     hooks = FrameworkRun("keras", **settings)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from chiplog import assembly
 from chiplog.core import messages
@@ -12,6 +13,7 @@ from chiplog.core import run as engine
 from chiplog.core.engine.shutdown import ending
 from chiplog.core.errors import ChiplogError
 from chiplog.core.guarded import failed
+from chiplog.core.identity import Identity
 from chiplog.core.run import Run
 from chiplog.runtime.ranks import detect
 
@@ -22,6 +24,8 @@ class FrameworkRun:
     Hooks may come in any order, twice, after the end, or in a copy in another process. Whatever fails here is reported
     once and never raised into training. The settings are those of `chiplog.init`.
     """
+
+    _done: ClassVar[FrameworkRun | None] = None  # whose training has ended last, and whose run is still open
 
     def __init__(self, framework: str, run: Run | None = None, **settings: Any) -> None:
         self.framework = framework
@@ -46,6 +50,8 @@ class FrameworkRun:
 
         `apart`: a run of its own even if the script has a current run, such as for one trial of many.
         """
+        if FrameworkRun._done not in (None, self):
+            FrameworkRun._end_done()
         if self._run is not None and not (self._own and self._run.inert and self._pid == os.getpid()):
             return self._run
         if self._passed is None and not apart and engine.current is not None and not engine.current.inert:
@@ -56,7 +62,7 @@ class FrameworkRun:
             self._run = assembly.beside(config, **{**_for_one_process(), **_unset(settings), **self.settings})
         except ChiplogError as error:  # a setting, a missing run: the same at every hook
             messages.say(f"{self.framework}: no run could be started, so nothing is kept: {error}")
-            self._run = assembly.beside(mode="disabled", sinks="none")
+            self._run = engine.inert(Identity("", "", Path(), "", ""), reason="")
         except Exception as error:
             failed(f"{self.framework}: starting a run", error)
             return None
@@ -87,6 +93,21 @@ class FrameworkRun:
             run.finish(state=state or ended, reason=reason or why)
         except Exception as problem:
             failed(f"{self.framework}: finishing the run", problem)
+
+    def done(self) -> None:
+        """Training has ended, but evaluations may follow: the run stays open until the next training."""
+        if self._own:
+            FrameworkRun._done = self
+
+    def begin(self) -> None:
+        """Training is about to begin: if an earlier one has ended, so does its run."""
+        FrameworkRun._end_done()
+
+    @staticmethod
+    def _end_done() -> None:
+        earlier, FrameworkRun._done = FrameworkRun._done, None
+        if earlier is not None:
+            earlier.end()
 
     def token(self) -> str | None:
         """What to save in a checkpoint, so that training from it is an attempt of the same run."""
