@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
+
 from chiplog.core.files import reading
 from chiplog.core.records import Number, Plain
 
@@ -23,6 +25,18 @@ def load_json(path: Path, most: int = LARGEST) -> Plain:
         return json.loads(read_text(path, most))
     except (ValueError, RecursionError):
         return None
+
+
+def decoded(value: bytes) -> Plain:
+    """A value of JSON as Python writes it, with NaN and infinities."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value.decode("utf-8", "backslashreplace")
 
 
 def load_yaml(path: Path) -> dict[str, Plain]:

@@ -6,16 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chiplog.core.paths import is_run
-from chiplog.store.foreign.formats import (
-    csv_files,
-    json_files,
-    mlflow,
-    parquet_files,
-    tensorboard,
-    trackio,
-    trainer_state,
-    wandb,
-)
+from chiplog.store.foreign.formats import csv_files, json_files, mlflow, parquet_files, trainer_state
+from chiplog.store.foreign.formats.tensorboard import event_files as tensorboard
+from chiplog.store.foreign.formats.trackio import database as trackio
+from chiplog.store.foreign.formats.wandb import offline_runs as wandb
 from chiplog.store.foreign.protocol import Folder, ForeignRun, Format
 
 # The first that recognises a file has it, so those that look at any file of a kind come last.

@@ -11,9 +11,8 @@ import msgspec
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.store.foreign.folder_names import identity
-from chiplog.store.foreign.formats.wandb_items import decoded
 from chiplog.store.foreign.growing_file import GrowingFile
-from chiplog.store.foreign.plain_files import load_json, load_yaml
+from chiplog.store.foreign.plain_files import decoded, load_json, load_yaml
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position, Rewritten, digest
 from chiplog.store.foreign.row_columns import flat, items, step_column
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
 import msgspec
 
 from chiplog.core.records import Plain
+from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.protobuf import reader
 
 _NUMBERS = {int, float, bool}
@@ -79,18 +79,6 @@ def items(data: bytes, number: int = 1) -> dict[tuple[str, ...], Plain]:
 def path_of(key: bytes) -> tuple[str, ...]:
     """The path of a key with its tag and length."""
     return (key[2:].decode("utf-8", "backslashreplace"),)
-
-
-def decoded(value: bytes) -> Plain:
-    """A value of JSON as Python writes it, with NaN and infinities."""
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value.decode("utf-8", "backslashreplace")
 
 
 def nested(values: dict[tuple[str, ...], Plain]) -> dict[str, Plain]:

@@ -14,8 +14,9 @@ from chiplog.core import records
 from chiplog.core.files import reading
 from chiplog.core.records import Number, Plain
 from chiplog.core.values.text import cut
-from chiplog.store.foreign.formats import wandb_items, wandb_media
+from chiplog.store.foreign.formats.wandb import items, media
 from chiplog.store.foreign.leveldb_log import LogReader
+from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import (
     About,
     Folder,
@@ -169,8 +170,8 @@ class _Rows:
     def save(self) -> None:
         """Bring the state up to date."""
         if self._summary:
-            changes = {wandb_items.path_of(key): wandb_items.decoded(value) for key, value in self._summary.items()}
-            self._state.summary |= wandb_items.nested(changes)
+            changes = {items.path_of(key): decoded(value) for key, value in self._summary.items()}
+            self._state.summary |= items.nested(changes)
             self._summary = {}
 
     # -- history -----------------------------------------------------------------------------------------------------
@@ -180,15 +181,15 @@ class _Rows:
         others: dict[tuple[str, ...], Plain] = {}
         step: Number | None = None
         time = 0
-        pairs = wandb_items.raw_items(data)
-        numbers = wandb_items.numbers(pairs)
+        pairs = items.raw_items(data)
+        numbers = items.numbers(pairs)
         if numbers is not None:  # most rows hold nothing else, and are decoded at once
             counted, time = numbers.pop("_step", None), nanoseconds(numbers.pop("_timestamp", 0))
             step = counted if isinstance(counted, (int, float)) else None
             numbers.pop("_runtime", None)
             metrics, pairs = numbers, []
         for key, raw in pairs:
-            path, value = (wandb_items.path_of(key), wandb_items.decoded(raw)) if key else wandb_items.odd(raw)
+            path, value = (items.path_of(key), decoded(raw)) if key else items.odd(raw)
             if not path:
                 continue
             if isinstance(value, (int, float)):
@@ -212,9 +213,9 @@ class _Rows:
         if metrics:
             yield from self._rows(step, time, metrics)
         if others:
-            tree = wandb_items.nested(others)
+            tree = items.nested(others)
             for name, value in tree.items():
-                yield from wandb_media.items(name, value, step, time, self._files, metrics, self._losses)
+                yield from media.items(name, value, step, time, self._files, metrics, self._losses)
 
     def _rows(self, step: Number, time: int, metrics: dict[str, int | float | bool | str]) -> Iterator[records.Step]:
         """A row, or several: a metric with a step metric of its own is at the step that this one has in the row."""
@@ -246,16 +247,16 @@ class _Rows:
     # -- everything else ---------------------------------------------------------------------------------------------
 
     def _summarize(self, data: bytes) -> None:
-        for key, value in wandb_items.raw_items(data):
+        for key, value in items.raw_items(data):
             if key:
                 self._summary[key] = value
             else:
-                path, typed = wandb_items.odd(value)
+                path, typed = items.odd(value)
                 if path and isinstance(typed, (int, float, str)) and "_type" not in path:
                     self._state.summary[".".join(path)] = typed
 
     def _configure(self, data: bytes) -> None:
-        for path, value in wandb_items.items(data).items():
+        for path, value in items.items(data).items():
             if path[0] != "_wandb":
                 place = self._state.config
                 for key in path[:-1]:
@@ -287,7 +288,7 @@ class _Rows:
         stats = b"".join(writer.message(3, reader.message(one)) for at, _, one in reader.fields(data) if at == 3)
         values = {
             ".".join(path): value
-            for path, value in wandb_items.items(stats, 3).items()
+            for path, value in items.items(stats, 3).items()
             if isinstance(value, (int, float)) and not path[0].startswith("_")
         }
         if values:

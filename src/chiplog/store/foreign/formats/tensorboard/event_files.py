@@ -14,10 +14,9 @@ import numpy as np
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.store.crc32c import crc32c
-from chiplog.store.foreign.formats import tensorboard_scalars
-from chiplog.store.foreign.formats import tensorboard_summaries as summaries
-from chiplog.store.foreign.formats.tensorboard_scalars import ScalarEvents
-from chiplog.store.foreign.formats.tensorboard_summaries import HparamsSession
+from chiplog.store.foreign.formats.tensorboard import summaries
+from chiplog.store.foreign.formats.tensorboard.scalars import ScalarEvents, decode
+from chiplog.store.foreign.formats.tensorboard.summaries import HparamsSession
 from chiplog.store.foreign.protocol import (
     LATEST,
     About,
@@ -120,7 +119,7 @@ class _Events:
         self._others: list[Item] = []
 
     def items(self, data: bytes, spans: list[tuple[int, int]]) -> Iterator[Item]:
-        scalars, left = tensorboard_scalars.decode(data, spans, self._tag)
+        scalars, left = decode(data, spans, self._tag)
         for number in left:
             start, end = spans[number]
             try:

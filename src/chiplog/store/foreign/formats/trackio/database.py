@@ -10,7 +10,7 @@ from chiplog.core import records
 from chiplog.core.records import Number, Plain
 from chiplog.core.values.text import cut
 from chiplog.store.foreign import sqlite_file
-from chiplog.store.foreign.formats.wandb_items import decoded
+from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, MediaFile, Position, clean_name
 from chiplog.store.foreign.row_columns import moment
 from chiplog.store.foreign.sqlite_file import Database

@@ -1,0 +1,1 @@
+"""trackio: its databases, and what it keeps next to them."""
