@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chiplog.core.paths import is_run
-from chiplog.store.foreign.formats import csv_files, json_files, mlflow, parquet_files, trainer_state
+from chiplog.store.foreign.formats import csv_files, dvclive, json_files, mlflow, parquet_files, trainer_state
+from chiplog.store.foreign.formats.optuna import database as optuna
+from chiplog.store.foreign.formats.optuna import journal as optuna_journal
 from chiplog.store.foreign.formats.tensorboard import event_files as tensorboard
 from chiplog.store.foreign.formats.trackio import database as trackio
 from chiplog.store.foreign.formats.wandb import offline_runs as wandb
@@ -14,7 +16,8 @@ from chiplog.store.foreign.protocol import Folder, ForeignRun, Format
 
 # The first that recognises a file has it, so those that look at any file of a kind come last.
 FORMATS: Sequence[Format] = (
-    tensorboard, wandb, mlflow, trackio, trainer_state, json_files, csv_files, parquet_files,
+    tensorboard, wandb, mlflow, trackio, optuna, optuna_journal, dvclive, trainer_state,
+    json_files, csv_files, parquet_files,
 )  # fmt: skip
 DEEPEST = 12  # folders below the one that was named
 MOST = 50_000  # folders that are looked into
@@ -44,7 +47,7 @@ def find(path: Path) -> list[ForeignRun]:
 
 
 def names() -> list[str]:
-    return [one.NAME for one in FORMATS]
+    return list(dict.fromkeys(one.NAME for one in FORMATS))
 
 
 def no_runs_in(path: str) -> str:

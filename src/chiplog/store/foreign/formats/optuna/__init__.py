@@ -1,0 +1,1 @@
+"""Optuna: a study in a SQLite database, or in a journal."""
