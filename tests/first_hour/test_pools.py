@@ -49,3 +49,29 @@ def test_workers_of_a_pool_are_parts_of_one_attempt(read: Environment) -> None:
     text = read.chiplog("show", "fork-once").stdout
     assert "workers" in text and "killed" not in text
     assert "killed" not in read.chiplog("doctor", "spawn-each").stdout
+
+
+UNATTACHED = """
+import chiplog, multiprocessing
+
+def task(number):
+    chiplog.log({"task": number})
+    return number
+
+if __name__ == "__main__":
+    run = chiplog.init("pools")
+    for method in ("fork", "fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.map(task, range(8), chunksize=1) == list(range(8))
+    run.log({"loss": 1.0})
+"""
+
+
+def test_workers_that_have_not_attached_disturb_nobody(read: Environment) -> None:
+    """What they log is not kept. That is said once for all that were forked, and once by each that was spawned."""
+    done = read.python(UNATTACHED)
+    assert "finished" in done.stdout and "Traceback" not in done.stderr
+    lines = done.stderr.splitlines()
+    assert 1 <= sum("this is a forked process" in line for line in lines) <= 2, lines  # two at the same moment
+    assert 1 <= sum("this worker process has joined no run" in line for line in lines) <= 2, lines
+    assert all("chiplog.attach(" in line for line in lines)

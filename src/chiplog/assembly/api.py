@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -153,8 +154,24 @@ def current() -> Run:
 def log(
     metrics: Mapping[str, object] | None = None, step: int | float | None = None, *more: object, **named: object
 ) -> records.Row:
-    """`Run.log` on the current run."""
+    """`Run.log` on the current run.
+
+    In a spawned worker that has joined no run, nothing is kept, and training continues.
+    """
+    if run.current is None and run.previous is None and _is_worker():
+        messages.once(
+            "worker without a run",
+            "this worker process has joined no run, and what is logged here is not kept; "
+            "chiplog.attach(run.dir) opens a journal of its own",
+        )
+        return {}
     return current().log(metrics, step, *more, **named)
+
+
+def _is_worker() -> bool:
+    """Whether multiprocessing has started this process, which it can only have done if it is imported."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    return multiprocessing is not None and multiprocessing.parent_process() is not None
 
 
 def finish(timeout: float = 30) -> Delivery:

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 
 import pytest
 
@@ -86,6 +87,16 @@ def test_a_plan_is_better_than_a_config():
     """The event `plan` says how many steps there will be, whatever a config says before or after."""
     plan, config = Event(0, T, "plan", {"steps": 400}), Event(0, T, "config", {"steps": 800})
     assert "[ 25.0%]" in lines([plan, config, step(100, {"loss": 1.0})], config={"steps": 800})[0]
+
+
+def test_a_later_plan_changes_no_earlier_share():
+    """Of two epochs over one loader, the first ends at 100 %, although its last row waits for more of its step."""
+    epochs = [
+        [Event(0, T, "plan", {"steps": 2 * n}), *(step(number, {"loss": 1.0}) for number in (2 * n - 2, 2 * n - 1))]
+        for n in (1, 2)
+    ]
+    shares = [re.findall(r"\[ *([\d.]+)%\]", line) for line in lines([record for one in epochs for record in one])]
+    assert shares[:4] == [["50.0"], ["100.0"], ["75.0"], ["100.0"]]
 
 
 def test_a_loop_from_zero_ends_at_a_hundred_percent():

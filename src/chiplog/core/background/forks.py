@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import weakref
 from typing import Protocol
@@ -11,6 +12,18 @@ class Owner(Protocol):
     def forked(self) -> None:
         """Called in the child, which has none of the parent's threads."""
         ...
+
+
+class SharedFlag:
+    """Set once for a process and all its forked children, such as those of a data loader in every epoch."""
+
+    def __init__(self) -> None:
+        self._shared = mmap.mmap(-1, 1)
+
+    def first(self) -> bool:
+        """Whether it was not set; now it is. Two processes at the same moment may both be first."""
+        before, self._shared[0] = self._shared[0], 1
+        return not before
 
 
 _owners: weakref.WeakSet[Owner] = weakref.WeakSet()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from chiplog.core.background.forks import SharedFlag
 from chiplog.core.background.shared_thread import RunBackground
 from chiplog.core.clock import RunClock
 from chiplog.core.device_hooks import DeviceHooks
@@ -47,6 +48,7 @@ class Components:
     ) -> None:
         machine = machine or DeviceHooks()
         wake = None if background is None else background.wake
+        self._told = SharedFlag() if journal is not None else None
         self.identity, self.journal, self.background, self.meters = identity, journal, background, machine.meters
         self.recorder = recorder = Recorder(identity.id, journal, clock or RunClock(), strict=strict)
         self.tracer = Tracer(machine.watcher, wake)
@@ -138,7 +140,8 @@ class Components:
         """In a forked child: stop, because the run belongs to the parent."""
         if self.journal is not None and not self.recorder.inert:
             folder = str(self.identity.dir)
-            self.recorder.stop(f"this is a forked process; chiplog.attach({folder!r}) opens a journal of its own")
+            reason = f"this is a forked process; chiplog.attach({folder!r}) opens a journal of its own"
+            self.recorder.stop(reason, told=self._told)
             self.journal.forget()
         self.tracer.forget()
         self.files.forget()

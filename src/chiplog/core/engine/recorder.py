@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from chiplog.core import messages
+from chiplog.core.background.forks import SharedFlag
 from chiplog.core.clock import RunClock
 from chiplog.core.errors import ChiplogError
 from chiplog.core.journals.memory_journal import MemoryJournal, is_logged
@@ -40,6 +41,7 @@ class Recorder:
         self.repeated: Counter[str] = Counter()  # problems after the first of their kind, which was reported
         self._listeners: tuple[Listener, ...] = ()
         self._unkept: Unkept | None = None  # counts what is refused
+        self._told: SharedFlag | None = None
         self._refused: RefusedRecords | None = None  # the same, if it is reported
 
     def write(self, kind: type[R], /, **fields: Plain) -> R | None:
@@ -81,10 +83,8 @@ class Recorder:
             if self._refused is None or self._refused.process != os.getpid():
                 self._refused = RefusedRecords(self._run_id, self._reason)
             self._refused.add()
-            messages.once(
-                f"inert {self._run_id} {os.getpid()}",
-                f"run {self._run_id}: {self._reason}; what is logged here is not kept{self._fix}",
-            )
+            if messages.first(f"inert {self._run_id} {os.getpid()}") and (self._told is None or self._told.first()):
+                messages.say(f"run {self._run_id}: {self._reason}; what is logged here is not kept{self._fix}")
 
     def refuse_row(self, metrics: Mapping[str, object]) -> None:
         """Refuse a row whose values have not been read."""
@@ -107,9 +107,10 @@ class Recorder:
         if isinstance(self.journal, MemoryJournal):
             self.journal.notice()
 
-    def stop(self, reason: str, fix: str = "", unkept: Unkept | None = None) -> None:
+    def stop(self, reason: str, fix: str = "", unkept: Unkept | None = None, told: SharedFlag | None = None) -> None:
         """Record nothing from now on; what is refused is reported with the reason and, if there is one, a fix, or it is
-        counted."""
+        counted. With `told`, one process of all that share it reports."""
+        self._told = told
         self.inert, self._reason, self._fix, self._unkept = True, reason, f"; {fix}" if fix else "", unkept
         self.append = self._refuse_record if unkept is None else unkept.note
 

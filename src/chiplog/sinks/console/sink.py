@@ -148,6 +148,7 @@ class Console:
                 lines.append(_alert_line(record, self._colour))
         elif isinstance(record, Event):
             if record.name == "plan":
+                self._drain(lines, width)  # rows before it are shares of the plan before it
                 self._status.plan(record.data, record.time)
             elif record.name == "ranks" and not self._layout.only:
                 self._wait.expect(record.data.get("statistics"))
