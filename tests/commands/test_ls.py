@@ -30,6 +30,20 @@ def test_a_loss_has_its_column_by_whatever_name(cli: Cli, name: str) -> None:
     assert cli("ls")[1].splitlines()[-1].split()[-2:] == ["7", "2.5"]
 
 
+@pytest.mark.parametrize("name", ["loss", "train_loss", "losses/ce"])
+def test_a_run_that_has_diverged_has_its_loss_in_the_list(cli: Cli, name: str) -> None:
+    """Not an empty place, also when the list comes from the cache; it is last in order, and can be searched."""
+    for number in range(2):
+        with chiplog.init(project="p", id=f"r{number}", tags=["wide", "new"], sinks="none") as run:
+            run.log({name: 0.5, "val_acc": 1.0}, step=1)
+            run.log({name: float("nan") if number == 0 else 0.25}, step=2)
+    for _ in range(2):
+        assert [line.split()[-1] for line in cli("ls", "--sort", "loss")[1].splitlines()[1:]] == ["0.25", "nan"]
+    assert "r0" in cli("ls", "--where", "loss=nan")[1] and "r0" not in cli("ls", "--where", "loss<1")[1]
+    assert [one["loss"] for one in json.loads(cli("ls", "--json")[1])] == ["nan", 0.25]
+    assert "none of 2 runs match" in cli("ls", "--where", "name=sgd tag=widee")[1]
+
+
 @pytest.mark.usefixtures("path")
 def test_the_newest_is_last(cli: Cli) -> None:
     """The newest run is where the eye is: at the end."""

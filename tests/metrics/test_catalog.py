@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from chiplog.metrics import catalog
@@ -98,13 +100,19 @@ def test_most_names_are_metrics(name: str) -> None:
         ({"Loss/test": 4.0, "Loss/train": 3.0}, 3.0),
         ({"train/value_loss": 1.5, "train/approx_kl": 0.1}, 1.5),
         ({"accuracy": 0.5, "train/gloss": 1.0}, None),
-        ({"loss": "nan"}, None),
+        ({"train_loss": "inf", "val_loss": 1.0}, math.inf),
+        ({"loss": "diverged"}, None),
         ({}, None),
     ],
 )
 def test_the_loss_among_several(values: dict[str, float | str], expected: float | None) -> None:
     """That of training before that of evaluation, then any."""
     assert catalog.pick_loss(values) == expected
+
+
+def test_a_loss_that_is_nan_is_the_loss() -> None:
+    """The run has diverged, and its list says so."""
+    assert math.isnan(catalog.pick_loss({"train_loss": "nan"}) or 0.0)
 
 
 def test_what_counts_tokens() -> None:

@@ -52,6 +52,7 @@ _MORE_STATISTICS = ("sum", "count", "max_rank", "min_rank")
 # What the ranks do together: the sum across ranks of what each has measured.
 SUMMED = ("train/tokens_per_sec", "train/samples_per_sec")
 
+NOT_FINITE = ("nan", "inf", "-inf")
 _LOSS_GROUPS = frozenset(("loss", "losses"))  # `Loss/train`, `losses/ce`, `loss/policy`
 # Words that may follow it: `train_loss_step` (Lightning), `loss_eval`.
 _AFTER_LOSS = frozenset(("step", "epoch", "train", "training", "val", "valid", "validation", "dev", "eval", "test"))
@@ -77,16 +78,14 @@ _NOT_LOSSES = frozenset(("entropy", "policy_entropy", "approx_kl", "old_approx_k
 # The losses of a policy swing around zero by design, and need not fall.
 _OF_POLICY = frozenset(("policy", "pg", "surrogate", "ent", "alpha"))
 
-# The main loss of a run with several: the first of these, then any other.
-MAIN_LOSSES = ("train/loss", "loss", "train_loss", "Loss/train", "loss/train", "eval/loss")
-
 # Common quantities by name; the first that exists counts.
-LOSS = ("train/loss", "loss")
+LOSS = ("train/loss", "loss", "train_loss", "Loss/train", "loss/train", "train/loss_step", "train_loss_step")
 GRADIENT_NORM = ("train/grad_norm", "grad_norm", "train/norm", "norm")
 LEARNING_RATE = ("train/lr", "lr", "train/learning_rate", "learning_rate")
 STEP_TIME = ("train/step_time_sec", "step_time_sec")
 TOKENS_PER_SEC = ("train/tokens_per_sec", "tokens_per_sec", "train/tps", "tps")
 TOKENS = ("train/tokens", "tokens")  # of one step, by most
+MAIN_LOSSES = (*LOSS, "eval/loss")  # the main loss of a run with several, before any other
 PROGRESS = {
     "tokens": (
         "train/tokens_seen", "tokens_seen", "train/total_tokens", "total_tokens", "train/tokens_total", "tokens_total",
@@ -177,9 +176,11 @@ def is_statistic(name: str) -> bool:
 
 
 def pick_loss(values: Mapping[str, object]) -> int | float | None:
-    """The main loss among a run's last values; None if there is none, or it is not a number."""
+    """The main loss among a run's last values, also if it is not finite; None if there is none."""
     name = next((name for name in MAIN_LOSSES if name in values), None) or next(filter(is_loss, values), None)
     value = values[name] if name is not None else None
+    if value in NOT_FINITE:  # as lists of runs keep it
+        return float(value)  # type: ignore[arg-type]
     return value if isinstance(value, (int, float)) else None
 
 

@@ -83,6 +83,13 @@ def test_the_total_comes_from_the_config(name):
     assert lines(later, config={"max_steps": -1, "steps": True})[0].startswith(":: step     100 [ 12.5%] ")
 
 
+@pytest.mark.parametrize("name", ["train/loss", "train_loss", "Loss/train", "train_loss_step"])
+def test_the_loss_has_its_place_by_whatever_name(name):
+    """With its trend, and an evaluation has its gap to it."""
+    shown = lines([step(0, {name: 2.0}), step(1, {name: 1.0}), Eval(0, T, step=1, metrics={"loss": 1.5})])
+    assert "\\ loss  1.0000" in shown[1] and shown[2].endswith("loss  1.5000 | gap +0.5000"), shown
+
+
 def test_a_plan_is_better_than_a_config():
     """The event `plan` says how many steps there will be, whatever a config says before or after."""
     plan, config = Event(0, T, "plan", {"steps": 400}), Event(0, T, "config", {"steps": 800})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import isnan
 from typing import NamedTuple
 
 from chiplog.core import display
@@ -113,4 +114,4 @@ def _row(entry: Entry, now: int) -> list[str | Cell]:
 
 
 def _or_else(value: float | None, default: float) -> float:
-    return default if value is None else float(value)
+    return default if value is None or isnan(value) else float(value)
