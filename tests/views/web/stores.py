@@ -102,7 +102,8 @@ def _step(journal: Journal, chance: random.Random, step: int, rank: int, slow: f
         return
     if step % 10 == 0:
         gpus = [
-            {"id": gpu, "power": 600 + 40 * gpu + chance.uniform(0, 30), "temperature": 60 + gpu} for gpu in range(2)
+            {"id": gpu, "power": 1000 * (600 + 40 * gpu + chance.uniform(0, 30)), "temperature": 60 + gpu}
+            for gpu in range(2)
         ]
         for gpu in gpus:
             journal.add(records.Event, name="gpu", data=gpu, step=step)

@@ -141,7 +141,7 @@ def _zoom_search_and_save(page: Page) -> None:
     page.get_by_label("log y").check()
     page.get_by_label("search series").fill("loss$")
     expect(page.locator("article.chart")).to_have_count(2)
-    for kind, begins in (("CSV", b"run,name,relative"), ("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+    for kind, begins in (("CSV", b"run,name,rank,step,time,value"), ("SVG", b"<svg"), ("PNG", b"\x89PNG")):
         drawn(page, "train/loss").get_by_label("save train/loss").click()
         with page.expect_download() as download:
             drawn(page, "train/loss").get_by_role("button", name=kind).click()
@@ -205,6 +205,32 @@ def test_the_pointer_shows_what_there_is(browser: Browser, tmp_path: Path) -> No
         page.mouse.move(box["x"] + 52 + across * 151 / 199, box["y"] + 60)
         expect(plot.locator(".tip b")).to_have_text("step 151")
         assert plot.locator("text=smoothed").count() == 0
+
+
+def test_a_phone_and_a_printer_show_what_a_screen_does(browser: Browser, tmp_path: Path) -> None:
+    """A tap shows values, the open tab is in sight, and what is out of sight is printed, in units that people read."""
+    stores.rich(tmp_path)
+    with tools.serving(tmp_path) as served, looking(browser, served, has_touch=True) as page:
+        page.set_viewport_size({"width": 390, "height": 700})
+        address = f"{served.address}#/run/{served.keys()['rich']}"
+        page.goto(f"{address}/files")
+        expect(page.get_by_role("tab", name="Files")).to_be_in_viewport(ratio=0.9)
+        page.goto(f"{address}/system?shut=%5B%22gpu%22%5D")
+        expect(page.locator("details.group")).not_to_have_attribute("open", "")
+        page.locator("details.group > summary").tap()
+        expect(page).not_to_have_url(re.compile("shut"))
+        power = drawn(page, "gpu/*/power")
+        expect(power.locator("header")).to_contain_text("W")
+        power.locator(".plot").tap()
+        expect(power.locator(".tip b")).to_contain_text("step")
+        expect(power.locator(".tip div").first).to_contain_text(re.compile(r"gpu/1/power\s*6[4-7]\d"))
+        page.goto(f"{address}/charts")
+        expect(drawn(page, "train/loss")).to_be_visible()
+        page.mouse.wheel(0, 1500)
+        width = drawn(page, "train/loss").locator("canvas")
+        expect(width).to_have_attribute("width", "0")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        expect(width).not_to_have_attribute("width", "0")
 
 
 def test_a_live_list_leaves_the_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
@@ -304,6 +330,10 @@ def test_a_step_is_walked_through(browser: Browser, tmp_path: Path) -> None:
         point = box["x"] + box["width"] * 0.02, box["y"] + 70  # in the second row of the first lane
         page.mouse.move(*point)
         expect(said).to_contain_text("forward 100ms, from 0ms · layers=8, note=<b>bold</b>")
+        page.mouse.wheel(0, 30)  # scrolls the page, until the timeline is clicked
+        expect(flame).to_have_attribute("data-high", "0.4")
+        page.mouse.wheel(0, -30)
+        page.mouse.click(*point)
         page.mouse.wheel(0, -300)
         expect(flame).not_to_have_attribute("data-high", "0.4")
         low, high = (float(flame.get_attribute(f"data-{end}") or "") for end in ("low", "high"))

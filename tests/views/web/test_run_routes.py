@@ -53,6 +53,31 @@ def test_a_series_arrives_exactly(served: tools.Served) -> None:
     assert [(mark[0], mark[1]) for mark in line["marks"]] == [(350.0, "nan"), (351.0, "nan")]
 
 
+def test_all_points_of_a_chart_arrive_as_csv(served: tools.Served) -> None:
+    """Each with its step, time and exact value; a run that is not there is an error."""
+    key = served.keys()["rich"]
+    stored = chiplog.read(served.root / "tiny-lm" / "rich").series("train/grad_norm")
+    query = json.dumps([[[key, "train/grad_norm"], [key, "train/loss", 2]]], separators=(",", ":"))
+    asked = Request(f"{served.address}api/points?q={query}", headers={"Authorization": f"Bearer {tools.TOKEN}"})
+    with urlopen(asked, timeout=30) as answer:
+        head, *rows = (line.split(",") for line in answer.read().decode().splitlines())
+    assert head == ["run", "name", "rank", "step", "time", "value"]
+    mine = [row for row in rows if row[1] == "train/grad_norm"]
+    assert [float(row[5]) for row in mine] == pytest.approx(stored.values.tolist(), nan_ok=True, rel=0)
+    assert [int(row[3]) for row in mine] == stored.steps.tolist()
+    assert [np.datetime64(row[4].rstrip("Z"), "us") for row in mine] == stored.times.astype("datetime64[us]").tolist()
+    assert {row[2] for row in rows if row[1] == "train/loss"} == {"2"}
+    assert served.ask("/api/points?q=[[[%22none%22,%22x%22]]]").status == 404
+    assert served.ask("/api/points?q=x").status == 400
+
+
+def test_units_are_those_that_people_read(served: tools.Served) -> None:
+    """Power in watts; a ratio has none."""
+    units = served.get("run", run=served.keys()["rich"])["units"]
+    assert units["gpu/0/power"] == ["W", 1000.0] and units["train/step_time_sec"] == ["s", 1.0]
+    assert "train/mfu" not in units
+
+
 def test_no_spike_hides_in_a_bucket(served: tools.Served) -> None:
     """Far fewer buckets than points still show the highest and the lowest of them."""
     key = served.keys()["rich"]

@@ -66,9 +66,9 @@ def to_csv(stored: Stored, out: BinaryIO, progress: Progress = ignore) -> None:
     for start in range(0, len(keys), rows):
         chunk = keys[start : start + rows]
         table = np.full((len(chunk), len(leads) + len(names)), b"", object)
-        table[:, 0] = _cells(steps[chunk // len(ranks)].tolist())
+        table[:, 0] = cells(steps[chunk // len(ranks)].tolist())
         if len(ranks) > 1:
-            table[:, 1] = _cells(ranks[chunk % len(ranks)].tolist())
+            table[:, 1] = cells(ranks[chunk % len(ranks)].tolist())
         for column in columns:
             column.fill(table, start)
         out.write(b"".join(b",".join(row) + b"\n" for row in table.tolist()))
@@ -122,7 +122,7 @@ class _Column:
             values = list(map(int, values))
         if self._exact:
             values = [self._exact.get(row, value) for row, value in enumerate(values, first)]
-        table[self.rows[first:last] - start, self.at] = _cells(values)
+        table[self.rows[first:last] - start, self.at] = cells(values)
 
 
 def _grid(columns: Sequence[_Column], ranks: int) -> tuple[Steps, Ints]:
@@ -148,7 +148,8 @@ def _all_whole(values: Floats) -> bool:
     return bool(whole.all())
 
 
-def _cells(values: list[Number]) -> list[bytes]:
+def cells(values: list[Number]) -> list[bytes]:
+    """Numbers as they are in a CSV file."""
     texts = _encode(values)[1:-1].split(b",")
     if len(texts) != len(values) or b"null" in texts:  # none at all, or NaN and infinities
         return [cell(value) for value in values]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from chiplog.core import records
 from chiplog.core.files import reading
 from chiplog.core.values.convert import double
+from chiplog.metrics.catalog import readable_unit
 from chiplog.store import layout
 from chiplog.store.contents.contents import Contents
 from chiplog.store.contents.table_samples import Sample
@@ -26,6 +28,7 @@ from chiplog.views.trace.lanes import Lanes
 from chiplog.views.web.responses.listing import row
 
 NAMES = 100_000  # series listed for a page
+MEASURED = 5_000  # of them, whose unit is looked up
 HISTOGRAMS = 200  # listed for a page
 PAGE = 50  # samples
 LONGEST = 20_000  # characters of one text
@@ -70,7 +73,13 @@ def about(stored: Stored, entry: Entry, contents: Contents) -> dict[str, Any]:
     facts["sinks"] = [{"name": one.name, "lag": one.lag, "trouble": one.trouble} for one in cursors(stored.path)]
     names = stored.names()
     facts["names"], facts["name_count"] = names[:NAMES], len(names)
+    facts["units"] = units(names[:MEASURED])
     return facts
+
+
+def units(names: Iterable[str]) -> dict[str, tuple[str, float]]:
+    """The units of those series that have one, and what to divide their values by."""
+    return {name: unit for name in names if (unit := readable_unit(name))[0]}
 
 
 def samples(contents: Contents, table: str, *, offset: int, find: str, column: str = "") -> dict[str, object]:

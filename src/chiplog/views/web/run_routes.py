@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import msgspec
 
 from chiplog.store.contents.contents import LIVE, Contents
 from chiplog.store.points import run_points  # noqa: F401  `Stored` imports it with its first query
+from chiplog.store.points.series import Series
 from chiplog.store.reader import Stored
 from chiplog.store.runs.summary_cache import Entry, SummaryCache, stamp_of
 from chiplog.store.spans.spans import Spans
@@ -29,6 +31,7 @@ from chiplog.views.web.http import PRIVATE, Request, Response, json_response
 from chiplog.views.web.responses import listing
 from chiplog.views.web.responses.file_body import FileBody
 from chiplog.views.web.responses.packet_body import PacketBody
+from chiplog.views.web.responses.points_csv import points_csv
 from chiplog.views.web.workers import Workers
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown inline; everything else is downloaded
@@ -53,6 +56,7 @@ class RunRoutes:
         self.routes = {
             "/api/run": self._about,
             "/api/series": self._series,
+            "/api/points": self._points,
             "/api/samples": self._samples,
             "/api/matrix": self._matrix,
             "/api/ranks": self._ranks,
@@ -77,17 +81,13 @@ class RunRoutes:
         entry, stored, contents = self._run(request)
         if request.query.get("brief"):
             names = stored.names()[: queries.NAMES]
-            return json_response({**listing.row(entry), "created": stored.created / 1e6, "names": names})
+            facts = {"created": stored.created / 1e6, "names": names, "units": queries.units(names[: queries.MEASURED])}
+            return json_response({**listing.row(entry), **facts})
         return json_response(queries.about(stored, self._summaries.reload(entry.key) or entry, contents))
 
     def _series(self, request: Request) -> Response:
-        """`q` is a JSON list of charts, each a list of [run, name] or [run, name, rank]; they share buckets."""
-        try:
-            charts = msgspec.json.decode(request.query.get("q", "[]"), type=list[list[_SeriesKey]])
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise _Refused(400, "q must be a list of charts, each a list of [run, series]") from error
-        if sum(map(len, charts)) > SERIES:
-            raise _Refused(400, f"at most {SERIES} series at once")
+        """The charts of `q`, whose lines share buckets."""
+        charts = _charts(request)
         axis = XValues(
             request.query.get("x", "step"),
             request.query.get("log") == "1",
@@ -107,6 +107,22 @@ class RunRoutes:
         lines = iter(self._series_workers.map(line, keys, group=lambda key: key.run))
         groups = [[next(lines) for _ in chart] for chart in charts]
         return Response(200, pack(groups, axis, n), (BINARY, PRIVATE))
+
+    def _points(self, request: Request) -> Response:
+        """All points of the charts of `q`, as CSV."""
+
+        def lines() -> Iterator[tuple[str, int, Series]]:
+            for key in keys:
+                entry, stored, _ = self._open(key.run)
+                series = stored.series(key.name, rank=None if key.rank < 0 else key.rank, missing_ok=True)
+                yield entry.name or entry.id, key.rank, series
+
+        keys = [key for chart in _charts(request) for key in chart]
+        for key in keys:
+            self._open(key.run)  # one that is not there is an error, not half a file
+        headers = ("content-type", "text/csv; charset=utf-8"), ("content-disposition", "attachment"), PRIVATE
+        group = keys[0].run if keys else ""
+        return Response(200, PacketBody(points_csv(lines()), self._workers, group), headers)
 
     def _samples(self, request: Request) -> Response:
         _, _, contents = self._run(request)
@@ -199,6 +215,17 @@ class _SeriesKey(msgspec.Struct, array_like=True):
     run: str
     name: str
     rank: int = -1
+
+
+def _charts(request: Request) -> list[list[_SeriesKey]]:
+    """`q`: a JSON list of charts, each a list of [run, name] or [run, name, rank]."""
+    try:
+        charts = msgspec.json.decode(request.query.get("q", "[]"), type=list[list[_SeriesKey]])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _Refused(400, "q must be a list of charts, each a list of [run, series]") from error
+    if sum(map(len, charts)) > SERIES:
+        raise _Refused(400, f"at most {SERIES} series at once")
+    return charts
 
 
 class _Refused(Exception):

@@ -126,6 +126,14 @@ export function live(runs, handlers) {
 }
 
 /**
+ * The address of all points of some charts, as CSV.
+ * @param {[string, string, number?][][]} charts
+ */
+export function pointsAddress(charts) {
+  return `api/points?${new URLSearchParams({ q: JSON.stringify(charts) })}`;
+}
+
+/**
  * The address of a file of a run.
  * @param {string} run
  * @param {string} file

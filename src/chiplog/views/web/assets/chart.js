@@ -9,7 +9,7 @@ import { name as nameOf, place, scale, value } from "./scale.js";
 
 /**
  * @typedef {import("./api.js").Curve} Curve
- * @typedef {{run: string, name: string, rank?: number, label: string, colour: string}} Wanted
+ * @typedef {{run: string, name: string, rank?: number, label: string, colour: string, unit?: string, per?: number}} Wanted
  * @typedef {{kind: string, log: boolean, logY: boolean, smooth: number, clip: boolean, flags: boolean, low: number|null, high: number|null,
  *   hidden: Set<string>, started: Map<string, number>, uprights: Map<string, import("./paint.js").Upright[]>}} Look
  */
@@ -62,6 +62,7 @@ export class Chart {
     this.element = el("article.chart", { "data-name": this.title },
       el("header", null,
         el("h3", { title: this.title }, this.title),
+        Boolean(this.wanted[0]?.unit) && el("span.faint", null, this.wanted[0].unit),
         this.note,
         this.actions.pin && el("button.quiet", {
           title: this.actions.pinned ? "Unpin" : "Pin to the top", "aria-pressed": Boolean(this.actions.pinned), "aria-label": `pin ${this.title}`,
@@ -73,7 +74,7 @@ export class Chart {
 
   /** @param {Curve[]} curves */
   setCurves(curves) {
-    this.curves = curves.map((curve) => ({ ...curve, tailX: [], tailY: [] }));
+    this.curves = curves.map((curve, at) => ({ ...readable(curve, this.wanted[at]?.per ?? 1), tailX: [], tailY: [] }));
     this.loading = false;
     this.takes++;
     this.asked = performance.now();
@@ -104,7 +105,7 @@ export class Chart {
     }
     if (!this.curves) return;
     let much = false, drawn = false;
-    for (const curve of this.curves) {
+    for (const [at, curve] of this.curves.entries()) {
       if (curve.run !== run || !curve.until || curve.rank >= 0) continue;
       for (const [time, step, points] of rows) {
         if (time <= curve.until || !Object.hasOwn(points, curve.name)) continue;
@@ -114,7 +115,7 @@ export class Chart {
           continue;
         }
         curve.tailX.push(x);
-        curve.tailY.push(toNumber(points[curve.name]));
+        curve.tailY.push(toNumber(points[curve.name]) / (this.wanted[at]?.per ?? 1));
         curve.until = time;
         curve.total++;
         drawn = true;
@@ -216,7 +217,7 @@ export class Chart {
       }
     }
     const { kind, log } = this.look;
-    return scale(this.look.low ?? low, this.look.high ?? high, log, kind === "time" || kind === "relative" ? kind : undefined);
+    return scale(this.look.low ?? low, this.look.high ?? high, log, ["time", "relative", "tokens"].includes(kind) ? kind : undefined);
   }
 
   /** @param {import("./paint.js").Line[]} lines @param {import("./scale.js").Scale} x */
@@ -360,6 +361,7 @@ export class Chart {
    */
   _click(event) {
     if (this.moved || !this.shown) return;
+    if (/** @type {PointerEvent} */ (event).pointerType === "touch") this.actions.hover(this._at(/** @type {PointerEvent} */ (event))?.x ?? null, this);
     const box = frame(this.shown);
     const rect = this.plot.getBoundingClientRect();
     const [x, y] = [event.clientX - rect.left, event.clientY - rect.top];
@@ -396,6 +398,19 @@ export class Chart {
       this.element.dataset.drawn = "no";
     }
   }
+}
+
+/**
+ * A curve in the unit in which people read it.
+ * @param {Curve} curve
+ * @param {number} per
+ * @returns {Curve}
+ */
+function readable(curve, per) {
+  if (per === 1) return curve;
+  const part = (/** @type {Float64Array|undefined} */ values) => values?.map((one) => one / per);
+  const { y, min, max, smooth_y } = curve;
+  return { ...curve, y: y.map((one) => one / per), min: part(min), max: part(max), smooth_y: part(smooth_y) };
 }
 
 /**

@@ -128,7 +128,7 @@ export class Flame {
   _describe(span) {
     if (!span) {
       const left = this.shown?.left ? `${count(this.shown.left)} more, shorter or deeper, are left out; ` : "";
-      this.caption.textContent = `${left}wheel to zoom, drag to pan, double click for all; + − ← → 0 with the focus`;
+      this.caption.textContent = `${left}click, then wheel to zoom; drag to pan, double click for all; + − ← → 0`;
       return;
     }
     const tags = Object.entries(span.tags).map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
@@ -161,6 +161,7 @@ export class Flame {
 
   /** @param {WheelEvent} event */
   _wheel(event) {
+    if (document.activeElement !== this.canvas && !event.ctrlKey) return; // the page scrolls
     event.preventDefault();
     const box = this.canvas.getBoundingClientRect();
     this._zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY / 300))), (event.clientX - box.left) / box.width);

@@ -11,7 +11,7 @@ import { colour } from "./paint.js";
 import { here, setParams } from "./route.js";
 
 /**
- * @typedef {{key: string, label: string, names: string[], created: number, running: boolean,
+ * @typedef {{key: string, label: string, names: string[], units?: Record<string, [string, number]>, created: number, running: boolean,
  *   attempts?: any[], alerts?: any[]}} Shown
  */
 
@@ -43,6 +43,7 @@ export class Grid {
       started: new Map(runs.map((run) => [run.key, run.created])), uprights: new Map(),
     };
     this.find = params.get("find") ?? "";
+    this.shut = new Set(/** @type {string[]} */ (parsed(params.get("shut"))));
     this.pins = new Set(/** @type {string[]} */ (parsed(params.get("pin"))));
     /** @type {Chart[]} */
     this.charts = [];
@@ -67,10 +68,17 @@ export class Grid {
       up: (up) => this.lamp.classList.toggle("down", !up),
     }) : null;
     this.lamp.hidden = !running.length;
+    addEventListener("beforeprint", this._print);
   }
+
+  /** Paint what was fetched, also out of sight; a chart that was not is not printed. */
+  _print = () => {
+    for (const chart of this.charts.filter((one) => one.curves)) chart.draw();
+  };
 
   close() {
     this.feed?.close();
+    removeEventListener("beforeprint", this._print);
     this.watcher.disconnect();
     this.resizer.disconnect();
     for (const chart of this.charts) chart.release(true);
@@ -189,7 +197,8 @@ export class Grid {
         const lines = wanted.get(title) ?? [];
         const alone = title === name;
         const label = alone ? run.label : this.runs.length > 1 ? `${run.label} ${name}` : name;
-        lines.push({ run: run.key, name, label, colour: colour(alone ? at : lines.length) });
+        const [unit, per] = run.units && Object.hasOwn(run.units, name) ? run.units[name] : ["", 1]; // `__proto__` is a name, too
+        lines.push({ run: run.key, name, label, unit, per, colour: colour(alone ? at : lines.length) });
         wanted.set(title, lines);
       }
     }
@@ -211,7 +220,7 @@ export class Grid {
       groups.set(group, [...(groups.get(group) ?? []), chart]);
     }
     fill(this.body,
-      [...groups].map(([name, charts]) => el("details.group", { open: true },
+      [...groups].map(([name, charts]) => el("details.group", { open: !this.shut.has(name), ontoggle: (/** @type {Event} */ event) => this._toggle(name, event) },
         el("summary", null, el("h2", null, name), el("span.faint", null, String(charts.length))),
         el("div.grid", null, charts.map((chart) => chart.element)))),
       !shown.length && el("p.empty", null, this.find
@@ -314,6 +323,13 @@ export class Grid {
   /** @param {number|null} x @param {Chart} from */
   _hover(x, from) {
     for (const chart of this.charts) if (chart.visible) chart.point(x, chart === from);
+  }
+
+  /** @param {string} name  of a group @param {Event} event */
+  _toggle(name, event) {
+    if (/** @type {HTMLDetailsElement} */ (event.target).open) this.shut.delete(name);
+    else this.shut.add(name);
+    setParams({ shut: this.shut.size ? JSON.stringify([...this.shut]) : null });
   }
 
   /** @param {string} name */

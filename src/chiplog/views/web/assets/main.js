@@ -126,7 +126,7 @@ async function make(name, key, tab, params) {
     if (name === "compare") return new Compare(runs);
     const labels = runs.map((run) => run.name);
     return new Grid(runs.map((run, at) => ({
-      key: run.key, names: run.names, created: run.created, running: run.state === "running",
+      key: run.key, names: run.names, units: run.units, created: run.created, running: run.state === "running",
       label: labels.indexOf(run.name) === labels.lastIndexOf(run.name) ? run.name : `${run.name} (${run.id})`, order: at,
     })));
   }

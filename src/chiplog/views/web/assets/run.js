@@ -58,6 +58,7 @@ export class RunPage {
     this.asked = performance.now();
     this.timer = 0;
     this._show();
+    setTimeout(() => this.top.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" })); // on a phone
     this.feed = about.state === "running" && !this.grid ? live([about.key], {
       rows: (_, rows) => this._advance(rows), news: (_, kinds) => this._news(kinds), stale: () => this._news(ALWAYS),
     }) : null;
@@ -125,10 +126,10 @@ export class RunPage {
 
   /** @param {boolean} system */
   _charts(system) {
-    const { key, name, names, created, alerts: noticed, attempts } = this.about;
-    return new Grid([{ key, label: name, names, created, running: this.about.state === "running" && !isExported, alerts: noticed, attempts }], {
+    const { key, name, names, units, created, alerts: noticed, attempts } = this.about;
+    return new Grid([{ key, label: name, names, units, created, running: this.about.state === "running" && !isExported, alerts: noticed, attempts }], {
       only: (one) => SYSTEM.test(one) === system,
-      join: system ? (one) => one.replace(/^(gpu|cpu|node|host)\/[^/]+\/(?=.)/, "$1/*/") : undefined,
+      join: system ? (one) => one.replace(/^(gpu\/|node\/|cpu\/(?=\d))[^/]+\/(?=.)/, "$1*/") : undefined,
       alert: (at) => { location.hash = link(`run/${key}/alerts`, { at }).slice(1); },
       news: (_, kinds) => this._news(kinds),
       heard: (rows) => this._advance(rows),

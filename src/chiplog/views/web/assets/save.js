@@ -1,6 +1,7 @@
 // @ts-check
 /** A chart as a file: CSV, PNG, SVG. */
 
+import { isExported, pointsAddress } from "./api.js";
 import { el } from "./dom.js";
 import { CanvasPen, ink, paint, SvgPen } from "./paint.js";
 
@@ -8,7 +9,7 @@ import { CanvasPen, ink, paint, SvgPen } from "./paint.js";
 
 /** @param {Chart} chart */
 export function saveMenu(chart) {
-  const save = (/** @type {string} */ kind) => () => {
+  const chosen = (/** @type {string} */ kind) => () => {
     list.open = false;
     ({ csv: saveCsv, png: savePng, svg: saveSvg })[/** @type {"csv"|"png"|"svg"} */ (kind)](chart);
   };
@@ -18,12 +19,19 @@ export function saveMenu(chart) {
     onkeydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") list.open = false; },
   },
     el("summary", { "aria-label": `save ${chart.title}`, title: "Save" }, "⤓"),
-    el("div", null, ["csv", "png", "svg"].map((kind) => el("button", { onclick: save(kind) }, kind.toUpperCase()))));
+    el("div", null, ["csv", "png", "svg"].map((kind) => el("button", { onclick: chosen(kind) }, kind.toUpperCase()))));
   return list;
 }
 
-/** @param {Chart} chart */
+/**
+ * All points; in an exported page, what is drawn.
+ * @param {Chart} chart
+ */
 function saveCsv(chart) {
+  if (!isExported) {
+    const shown = chart.wanted.filter((one) => !chart.look.hidden.has(one.run));
+    return save(pointsAddress([shown.map(({ run, name, rank }) => rank === undefined ? [run, name] : [run, name, rank])]), chart.title, "csv");
+  }
   const rows = [["run", "name", chart.look.kind, "value", "min", "max"]];
   for (const [at, curve] of (chart.curves ?? []).entries()) {
     for (let i = 0; i < curve.x.length; i++) {
@@ -87,7 +95,7 @@ function titled(chart) {
  */
 function heading(pen, chart) {
   const colours = ink();
-  pen.text(chart.title, 12, -22, colours.text, "left", 14);
+  pen.text([chart.title, chart.wanted[0]?.unit].filter(Boolean).join(", "), 12, -22, colours.text, "left", 14);
   let x = 12;
   for (const one of chart.wanted.filter((wanted) => !chart.look.hidden.has(wanted.run)).slice(0, 8)) {
     const label = one.label.slice(0, 24);
@@ -100,9 +108,14 @@ function heading(pen, chart) {
 /** @param {BlobPart|Blob} data @param {string} media @param {string} title @param {string} suffix */
 export function download(data, media, title, suffix) {
   const address = URL.createObjectURL(data instanceof Blob ? data : new Blob([data], { type: media }));
+  save(address, title, suffix);
+  setTimeout(() => URL.revokeObjectURL(address), 10000);
+}
+
+/** @param {string} address @param {string} title @param {string} suffix */
+function save(address, title, suffix) {
   const anchor = el("a", { href: address, download: `${title.replace(/[^\w.-]+/g, "-").slice(0, 80) || "chart"}.${suffix}` });
   document.body.append(anchor);
   anchor.click();
   anchor.remove();
-  setTimeout(() => URL.revokeObjectURL(address), 10000);
 }

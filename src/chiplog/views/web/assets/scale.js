@@ -57,9 +57,18 @@ export function ticks(scale, most) {
   /** @type {[number, string][]} */
   const marks = [];
   for (let at = Math.ceil(scale.low / step - 1e-9); at * step <= scale.high + step * 1e-9 && marks.length < 50; at++) {
-    marks.push([at * step, scale.kind === "relative" ? duration(at * step) || "0" : label(at * step, step)]);
+    marks.push([at * step, scale.kind === "relative" ? duration(at * step) || "0" : named(label(at * step, step), scale)]);
   }
   return marks;
+}
+
+/**
+ * A billion tokens is 1B, not 1G.
+ * @param {string} words
+ * @param {Scale} scale
+ */
+function named(words, scale) {
+  return scale.kind === "tokens" ? words.replace("G", "B") : words;
 }
 
 /** @param {number} value @param {string} [kind] */
