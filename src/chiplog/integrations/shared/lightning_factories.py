@@ -11,15 +11,16 @@ from importlib import import_module
 from chiplog.core.guarded import guarded
 
 AUTO = "CHIPLOG_AUTO"
+NONE: list[object] = []
 
 
-@guarded("Lightning", [])
+@guarded("Lightning", NONE)
 def lightning() -> list[object]:
     """The callbacks for a Trainer of `lightning`."""
     return _callbacks("lightning")
 
 
-@guarded("Lightning", [])
+@guarded("Lightning", NONE)
 def pytorch_lightning() -> list[object]:
     """The callbacks for a Trainer of `pytorch_lightning`."""
     return _callbacks("pytorch_lightning")
