@@ -1,6 +1,7 @@
 """A zip archive, or the folder that it was made of: files inside are read by name, and never unpacked.
 
-An archive that unfolds to far more than it holds is read up to a limit.
+What is inside is checked before any of it is used, so a flipped bit is never a value. An archive that unfolds to far
+more than it holds is not read.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from chiplog.core.files import reading
+from chiplog.core.values.text import reason
 from chiplog.store.foreign.protocol import Losses, digest
 
 CHUNK = 1 << 20
@@ -37,19 +39,23 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._is_folder = path.is_dir()
+        self.is_packed = not path.is_dir()
 
     def files(self) -> dict[str, str]:
         """The files by name, each with what changes when it does; none if it cannot be read."""
         try:
-            if self._is_folder:
-                listed = reading.entries(self.path, "")
-                return {name: f"{about.st_size} {about.st_mtime_ns}" for name, about in listed}
+            if not self.is_packed:
+                paths = [path for path in self.path.iterdir() if path.is_file() and not path.is_symlink()]
+                return {path.name: f"{path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths}
             with self._zip() as archive:
                 entries = archive.infolist()[:MOST_NAMES]
                 return {one.filename: f"{one.file_size} {one.CRC}" for one in entries if not one.is_dir()}
         except DAMAGE:
             return {}
+
+    def sources(self, *names: str) -> tuple[Path, ...]:
+        """The files on disk that these are in."""
+        return (self.path,) if self.is_packed else tuple(self.path / name for name in names)
 
     def stamp(self) -> str:
         return digest(repr(sorted(self.files().items())))
@@ -64,25 +70,34 @@ class Archive:
         return data if len(data) <= most else b""
 
     def lines(self, name: str, losses: Losses) -> Iterator[bytes]:
-        """The lines of a file as far as it can be read; damage is named."""
-        left = TIMES * self.path.stat().st_size + ROOM if not self._is_folder else 1 << 62
-        rest = b""
+        """The lines of a file; one that cannot be read is named."""
+        if name not in self.files():
+            return
         try:
+            if self.is_packed:
+                self._check(name)
             with self._open(name) as file:
+                rest = b""
                 while data := file.read(CHUNK):
-                    left -= len(data)
                     *whole, rest = (rest + data).split(b"\n")
                     yield from whole
-                    if left < 0 or len(rest) > LONGEST:
-                        losses.add(f"the rest of {name}, which is larger than such a file can be")
+                    if len(rest) > LONGEST:
+                        losses.add(f"the rest of {name}, which has a line of more than {LONGEST:,} bytes")
                         return
-        except KeyError:
-            return
-        except DAMAGE as error:
-            losses.add(f"the rest of {name}, which is damaged ({type(error).__name__})")
+        except (KeyError, *DAMAGE) as error:
+            losses.add(f"{name}, which cannot be read ({reason(error)})")
             return
         if rest:
             yield rest
+
+    def _check(self, name: str) -> None:
+        """Read a file to its end, where its CRC is; raises for a damaged one, and for one that is too large."""
+        left = TIMES * self.path.stat().st_size + ROOM
+        with self._open(name) as file:
+            while data := file.read(CHUNK):
+                left -= len(data)
+                if left < 0:
+                    raise ValueError(f"it unfolds to more than {TIMES} times the size of the archive")
 
     @contextmanager
     def _zip(self) -> Iterator[zipfile.ZipFile]:
@@ -91,7 +106,7 @@ class Archive:
 
     @contextmanager
     def _open(self, name: str) -> Iterator[IO[bytes]]:
-        if self._is_folder:
+        if not self.is_packed:
             with reading.open_file(self.path, name) as file:
                 yield file
             return

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from chiplog.core.paths import is_run
 from chiplog.store.foreign.formats import csv_files, dvclive, json_files, mlflow, parquet_files, trainer_state
+from chiplog.store.foreign.formats.archives import clearml, comet
 from chiplog.store.foreign.formats.optuna import database as optuna
 from chiplog.store.foreign.formats.optuna import journal as optuna_journal
 from chiplog.store.foreign.formats.tensorboard import event_files as tensorboard
@@ -16,7 +17,7 @@ from chiplog.store.foreign.protocol import Folder, ForeignRun, Format
 
 # The first that recognises a file has it, so those that look at any file of a kind come last.
 FORMATS: Sequence[Format] = (
-    tensorboard, wandb, mlflow, trackio, optuna, optuna_journal, dvclive, trainer_state,
+    tensorboard, wandb, mlflow, trackio, optuna, optuna_journal, dvclive, clearml, comet, trainer_state,
     json_files, csv_files, parquet_files,
 )  # fmt: skip
 DEEPEST = 12  # folders below the one that was named
@@ -43,7 +44,16 @@ def find(path: Path) -> list[ForeignRun]:
         if depth < DEEPEST:
             below = [name for name in folder.folders if name not in folder.taken and not _is_skipped(name)]
             waiting += [(place / name, depth + 1) for name in reversed(below)]
-    return runs
+    return _newest(runs)
+
+
+def _newest(runs: Sequence[ForeignRun]) -> list[ForeignRun]:
+    """Each run once: of several copies, the one that was written last."""
+    newest: dict[str, ForeignRun] = {}
+    for run in runs:
+        if (other := newest.setdefault(run.key, run)) is not run and run.modified() > other.modified():
+            newest[run.key] = run
+    return list(newest.values())
 
 
 def names() -> list[str]:

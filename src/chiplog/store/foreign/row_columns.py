@@ -79,7 +79,7 @@ def moment(value: Plain) -> int:
         seconds = parsed.timestamp() if parsed.tzinfo else parsed.replace(tzinfo=UTC).timestamp()
         return max(0, round(seconds * 1e9))
     if isinstance(value, (int, float)) and value == value:
-        for low, high, factor in ((1e8, 1e11, 1e9), (1e11, 1e14, 1e6), (1e17, 4e18, 1)):
+        for low, high, factor in ((1e8, 1e11, 10**9), (1e11, 1e14, 10**6), (1e17, 4e18, 1)):
             if low <= value < high:
                 return min(round(value * factor), LATEST - 1)
     return 0
