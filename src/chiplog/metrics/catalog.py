@@ -180,7 +180,7 @@ def pick_loss(values: Mapping[str, object]) -> int | float | None:
     name = next((name for name in MAIN_LOSSES if name in values), None) or next(filter(is_loss, values), None)
     value = values[name] if name is not None else None
     if value in NOT_FINITE:  # as lists of runs keep it
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
     return value if isinstance(value, (int, float)) else None
 
 
