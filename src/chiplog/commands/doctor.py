@@ -122,11 +122,12 @@ def _installation() -> Iterator[Check]:
 
 def _frameworks() -> Iterator[Check]:
     """Those that are installed, and how to switch chiplog on in each: the docstrings of its integrations say so."""
+    distributions = metadata.packages_distributions()
     for file in sorted((Path(__file__).parents[1] / "integrations").glob("[a-z]*.py")):
         if find_spec(file.stem) is not None:
             about = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
             framework, _, how = " ".join(about.partition("\n\n")[0].split()).partition(": ")
-            version = _version(file.stem) or _version(file.stem.replace("_", "-")) or ""
+            version = next(filter(None, map(_version, distributions.get(file.stem, ()))), "")
             yield Check("ok", f"{framework} {version}".rstrip() + f": {how.rstrip('.')}")
 
 

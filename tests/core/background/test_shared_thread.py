@@ -35,7 +35,17 @@ def test_the_only_run_has_a_thread_of_its_own() -> None:
         assert one.stop(10, lambda: names.append(threading.current_thread().name))
     assert names == ["chiplog-background-shared"] * 3 + ["chiplog-background"]
     wait_for(lambda: not shared_threads())
-    assert isinstance(shared_thread.background(), Background)
+    last = shared_thread.background()
+    assert isinstance(last, Background) and last.stop(10, lambda: None)
+
+
+def test_a_run_that_is_about_to_start_is_not_alone() -> None:
+    """Runs may be opened on several threads at once: only one of them has a thread of its own."""
+    made = [shared_thread.background() for _ in range(3)]
+    assert [type(one) for one in made] == [Background, SharedBackground, SharedBackground]
+    assert all(one.stop(10, lambda: None) for one in made)
+    last = shared_thread.background()
+    assert isinstance(last, Background) and last.stop(10, lambda: None)
 
 
 def test_tasks_are_called_when_they_are_due_and_when_woken() -> None:

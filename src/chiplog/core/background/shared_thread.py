@@ -207,9 +207,10 @@ RunBackground: TypeAlias = Background | SharedBackground
 
 def background() -> RunBackground:
     """A thread of its own for the only open run of a process; for runs beside it, the shared one."""
-    first = _shared.first() if _shared.first is not None else None
-    if first is not None and first.alive:
-        return SharedBackground()
-    own = Background("background")
-    _shared.first = weakref.ref(own)
-    return own
+    with _shared.lock:  # runs may be opened on several threads at once
+        first = _shared.first() if _shared.first is not None else None
+        if first is not None and (first.alive or first.reserved):
+            return SharedBackground()
+        own = Background("background")
+        _shared.first = weakref.ref(own)
+        return own

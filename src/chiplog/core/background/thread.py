@@ -35,6 +35,11 @@ class Background:
         """Whether the thread is running."""
         return self._thread.is_alive()
 
+    @property
+    def reserved(self) -> bool:
+        """Whether the thread is running or about to be started, so that another run must not expect to be alone."""
+        return not self._stop and (self._thread.ident is None or self.alive)
+
     def add(self, task: Task) -> None:
         self._tasks.append(task)
 

@@ -29,6 +29,7 @@ class FrameworkRun:
 
     def __init__(self, framework: str, run: Run | None = None, **settings: Any) -> None:
         self.framework = framework
+        self._config = settings.pop("config", None)
         self.settings = settings
         self._passed = run
         self._run: Run | None = run
@@ -57,6 +58,7 @@ class FrameworkRun:
         if self._passed is None and not apart and engine.current is not None and not engine.current.inert:
             self._run, self._own = engine.current, False
             self.describe(config)
+            self.describe(self._config)
             return self._run
         try:
             self._run = assembly.beside(config, **{**_for_one_process(), **_unset(settings), **self.settings})
@@ -67,6 +69,7 @@ class FrameworkRun:
             failed(f"{self.framework}: starting a run", error)
             return None
         self._own, self._pid = True, os.getpid()
+        self.describe(self._config)
         return self._run
 
     def describe(self, config: object) -> None:

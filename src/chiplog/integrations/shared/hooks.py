@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
-from importlib import metadata
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from chiplog.core import messages
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class Framework(NamedTuple):
-    """The name of a framework, its distribution, and the versions of it that the hooks are written for."""
+    """The name of a framework, its package, and the versions of it that the hooks are written for."""
 
     name: str
-    distribution: str
+    package: str
     versions: str
 
     def report(self, hook: str, error: BaseException) -> None:
@@ -33,10 +33,7 @@ class Framework(NamedTuple):
 
     def shape(self) -> str:
         """What is installed and what works, for a message about a hook of another shape."""
-        try:
-            installed = metadata.version(self.distribution)
-        except metadata.PackageNotFoundError:
-            installed = "of an unknown version"
+        installed = getattr(sys.modules.get(self.package), "__version__", "of an unknown version")
         return f"{self.name} {installed} is installed, and chiplog works with {self.versions}"
 
 
