@@ -114,7 +114,7 @@ def test_an_existing_file_of_lines(overwrite: bool, count: int, tmp_path: Path) 
 
 
 def test_the_project_is_that_of_the_run() -> None:
-    assert History(project_name="My Project").run.project == "my-project"
+    assert History(project_name="My Project").run.project == "My Project"
 
 
 def test_the_config_is_kept_without_any_backend() -> None:
@@ -531,6 +531,17 @@ def test_without_a_place_it_has_the_name_of_the_run(tmp_path: Path) -> None:
     history.update({"loss": 1.0})
     history.finalize(run_name="my-experiment", plot=False)
     assert (tmp_path / "outputs" / "my-experiment" / "report.md").exists()
+
+
+def test_a_run_is_called_by_the_name_that_it_is_finalized_with(tmp_path: Path) -> None:
+    """In every list of runs and in the report; before that by its id, and not by its project, which others have too."""
+    history = History(project_name="My Project 2")
+    history.update({"loss": 1.0})
+    assert history.run.name == history.run.id
+    history.finalize(outdir=tmp_path / "out", run_name="my-experiment", plot=False)
+    stored = chiplog.read(history.run.dir)
+    assert (stored.project, stored.name) == ("My Project 2", "my-experiment")
+    assert (tmp_path / "out" / "report.md").read_text().startswith("# History Report (my-experiment)")
 
 
 def test_vectors_have_chains(tmp_path: Path) -> None:

@@ -303,6 +303,7 @@ if history.tracker.wandb_run is not None:
     history.tracker.wandb_run.summary["best_loss"] = 0.01
 run = history.tracker.wandb_run
 assert run.project == "my-project" and run.config["lr"] == 1e-4, (run.project, dict(run.config))
+assert run.name != "my-project", run.name  # W&B makes one, as with the original
 
 from PIL import Image
 Image.new("RGB", (2, 2)).save("sample.png")

@@ -571,3 +571,16 @@ def test_the_documented_hand_over_to_a_checkpoint(monkeypatch: pytest.MonkeyPatc
     tracker.close()
     assert config.metrics.wandb_run_id == ckpt_extra["wandb_run_id"]
     assert stored().series("train/loss").values.tolist() == [1.0, 2.0]
+
+
+def test_ids_of_wandb_that_differ_are_runs_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little: none continues another one's; and the project has the name that was given."""
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    for number, run_id in enumerate(("Run_1", "run-1")):
+        config = job(enable_wandb=True, log_interval=1, wandb_run_id=run_id, wandb_project="My Project")
+        tracker = MetricsTracker(config)
+        tracker.init_backends(config)
+        train(tracker, [float(number)])
+        tracker.close()
+    runs = {one.id: one.series("train/loss").values.tolist() for one in chiplog.runs("runs", "My Project")}
+    assert runs == {"Run_1": [0.0], "run-1": [1.0]}

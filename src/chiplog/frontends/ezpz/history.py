@@ -233,6 +233,8 @@ class History(StoredHistory):
             self._finish()
             return output.datasets.only({})
         out = self._default_outdir(run_name) if outdir is None else _absolute(outdir)
+        if run_name and run_name != self._run.name:
+            self._run.name = run_name
         report_to = self._report_dir if outdir is None else None
         self._record_facts(env_info=env_info, timings=timings)
         is_replaced = data is not None or dataset is not None
@@ -252,7 +254,7 @@ class History(StoredHistory):
             stages=[stage for stage, is_chosen in chosen.items() if is_chosen],
             warmup=warmup,
             chains=num_chains,
-            title=title or f"History Report ({self._run.id})",
+            title=title or f"History Report ({self._run.name})",
             look=files.text_style(tplot_type),
             show=sys.stdout.write,
             state="finished",

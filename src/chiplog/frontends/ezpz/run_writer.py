@@ -17,7 +17,6 @@ from chiplog.core.values.row_splitting import WIDEST
 from chiplog.frontends.ezpz.rows_in_memory import RowsInMemory
 from chiplog.runtime.devices.pending_values import PendingValues
 from chiplog.sinks.shared.joined_updates import UPDATE, nested_text
-from chiplog.store import layout
 
 logger = logging.getLogger("chiplog.ezpz")
 
@@ -30,8 +29,7 @@ def start_run(
     """Start a run with these sinks; W&B runs in this process, so that its own object can be reached. If the process is
     killed, another one delivers the rest."""
     return assembly.beside(
-        project=layout.slug(project_name) if project_name else None,
-        name=project_name,
+        project=project_name or None,
         config=dict(config),
         sinks=dict(sinks) or "none",
         relay="thread" if "wandb" in sinks else "auto",

@@ -136,11 +136,11 @@ class LazyRun:
             sinks["tensorboard"] = {"folder": config.tensorboard_dir}
         try:
             run = assembly.beside(
-                project=layout.slug(getattr(config, "wandb_project", None) or MetricsConfig.wandb_project),
+                project=getattr(config, "wandb_project", None) or MetricsConfig.wandb_project,
                 name=getattr(config, "wandb_run_name", None),
                 config=self._about,
                 sinks=sinks or "none",
-                id=layout.slug(run_id),
+                id=run_id,
                 alerts=False,
                 reduce=False,  # KempnerForge has no statistics across ranks, and only rank 0 is here
             )

@@ -20,7 +20,6 @@ from chiplog.core.values import convert
 from chiplog.frontends.tunix.vectors import loggable
 from chiplog.runtime.ranks import detect
 from chiplog.sinks import registry
-from chiplog.store import layout
 
 STAMP = "%Y-%m-%d_%H-%M-%S"
 RUN_OPTIONS = ("config",)  # options of `wandb.init` that belong to the run
@@ -122,7 +121,7 @@ def start_run(
 ) -> Run:
     """Start a run next to the current one, with these sinks and users' backends."""
     environ = dict(os.environ)
-    arguments = {"project": layout.slug(project, "tunix"), "name": name or _timestamp(), "sinks": sinks or {"none": {}}}
+    arguments = {"project": project or "tunix", "name": name or _timestamp(), "sinks": sinks or {"none": {}}}
     chosen = settings.load(arguments, environ, Path.cwd())
     if chosen.reduce is None:  # backends get what was logged, and nothing else
         chosen = msgspec.structs.replace(chosen, reduce=False)

@@ -89,7 +89,7 @@ def test_a_run_without_a_name_is_called_by_the_time(make: Make) -> None:
     logger = make(Keeps())
     assert logger.run is not None and re.fullmatch(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", logger.run.name)
     named = make(Keeps(), run_name="experiment-1", project_name="My Project")
-    assert named.run is not None and (named.run.name, named.run.project) == ("experiment-1", "my-project")
+    assert named.run is not None and (named.run.name, named.run.project) == ("experiment-1", "My Project")
 
 
 def test_options_can_be_pickled(make: Make) -> None:
@@ -323,7 +323,7 @@ def test_wandb_gets_the_values_where_it_needs_no_key(tmp_path: Path) -> None:
     """Offline, through its own SDK, in the process beside the training."""
     code = (
         "from chiplog.frontends.tunix.metrics_logger import *\n"
-        "options = MetricsLoggerOptions('logs', 'my-project', backend_kwargs={'wandb': {'group': 'g', 'dir': 'x'}})\n"
+        "options = MetricsLoggerOptions('logs', 'my-project', backend_kwargs={'wandb': {'group': 'g', 'monitor_gym': True}})\n"
         "logger = MetricsLogger(options)\n"
         "logger.log('p', 'loss', 0.25, 'train', 3)\n"
         "logger.close()\n"
@@ -331,7 +331,7 @@ def test_wandb_gets_the_values_where_it_needs_no_key(tmp_path: Path) -> None:
     )
     environ = {**os.environ, "WANDB_MODE": "offline", "HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=True)
-    assert "W&B is opened without dir" in done.stderr
+    assert "W&B is opened without monitor_gym" in done.stderr
     away, _, folder = done.stdout.strip().rpartition(" ")
     assert away == "['wandb']"
     files = list(Path(folder).rglob("*.wandb"))
