@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from chiplog.sinks.tensorboard.events import Tags, version
+from tests.store.foreign.test_leveldb_log import log_of
+
 GUARD = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
@@ -108,6 +111,42 @@ def test_no_format_waits_for_a_pipe(tmp_path: Path, make: Callable[[Path], Path]
         assert done.returncode in (0, 2) and "Traceback" not in done.stderr, done.stderr
     files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert not any(b"secret.txt" in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize("name", ["events.out.tfevents.1.host", "run-a.wandb", "log.jsonl", "metrics.csv", "z.parquet"])
+def test_holes_of_sparse_files_are_not_read(tmp_path: Path, name: str) -> None:
+    """A TiB in a few KB takes a moment, and what is before the hole is read."""
+    path = tmp_path / "source" / name
+    path.parent.mkdir()
+    path.write_bytes(_start(name))
+    os.truncate(path, 1 << 40)
+    listed = _chiplog(tmp_path, "import", str(tmp_path / "source"), "--dir", str(tmp_path / "runs"))
+    assert "2 points" in listed or not name.startswith(("events", "log"))
+
+
+def _start(name: str) -> bytes:
+    """What a tracker has written before the hole: two points."""
+    if name.endswith(".jsonl"):
+        return b'{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.0}\n'
+    if name.endswith(".csv"):
+        return b"step,loss\n1,2.0\n2,1.0\n"
+    if name.endswith(".wandb"):
+        return b":W&B" + struct.pack("<HB", 0xBEE1, 0) + log_of(b"not a record of W&B")[7:]
+    if name.startswith("events"):
+        scalars = Tags().scalars
+        return version(10**9) + b"".join(scalars(10**9 + step, step, {"loss": 2.0 / step}) for step in (1, 2))
+    return b"PAR1"
+
+
+def _chiplog(folder: Path, *words: str) -> str:
+    program = "import sys; from chiplog.cli import main; sys.exit(main(sys.argv[1:]))"
+    environ = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        capture_output=True, text=True, timeout=30, check=False, env=environ, cwd=folder,
+    )  # fmt: skip
+    assert done.returncode in (0, 2) and "Traceback" not in done.stderr, done.stderr
+    return done.stdout
 
 
 def test_hostile_files_run_nothing_and_write_nothing_elsewhere(tmp_path: Path) -> None:

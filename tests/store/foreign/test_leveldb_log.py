@@ -74,3 +74,15 @@ def test_the_end_of_a_record_without_its_start_is_damage(tmp_path: Path) -> None
     """It is not taken for a record of its own."""
     records, reader = read(tmp_path / "log", piece(4, b"an end") + piece(1, b"whole"))
     assert records == [b"whole"] and reader.damaged == len(b"an end")
+
+
+def test_a_hole_is_passed_over(tmp_path: Path) -> None:
+    """Records before and behind a TiB of a sparse file are read, and the hole is counted as damage."""
+    path = tmp_path / "log"
+    path.write_bytes(log_of(b"first"))
+    with path.open("r+b") as file:
+        file.seek(1 << 40)
+        file.write(log_of(b"second"))
+    log = LogReader(path, 0)
+    assert list(log.read()) == [b"first", b"second"]
+    assert log.damaged == (1 << 40) - HEAD - len(b"first")

@@ -68,6 +68,22 @@ def read_path(path: Path, most: int = LARGEST) -> bytes:
         return _read_all(file, most, path)
 
 
+def is_empty(data: bytes) -> bool:
+    """Whether there are only zeros, as in a hole of a sparse file."""
+    return data.count(0) == len(data)
+
+
+def skip_hole(file: FileIO, place: int) -> int:
+    """Go to the first data of a file from a place on: behind a hole of a sparse file, whose end is the last hole's."""
+    if hasattr(os, "SEEK_DATA"):
+        try:
+            return file.seek(place, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # no data from here to the end
+                return file.seek(0, os.SEEK_END)
+    return file.seek(place)
+
+
 def status(run: Path, name: str) -> os.stat_result:
     """The status of a regular file of a run; raises `OSError` for anything else, and for one behind a link."""
     parts = parts_of(name)

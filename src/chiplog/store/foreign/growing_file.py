@@ -41,6 +41,10 @@ class GrowingFile:
             file.seek(self.offset)
             rest = b""
             while data := file.read(CHUNK):
+                if reading.is_empty(data) and (after := reading.skip_hole(file, place := file.tell())) > place:
+                    self.too_long += 1
+                    self.offset, rest = after, b""
+                    continue
                 whole, newline, left = (rest + data).rpartition(b"\n")
                 rest = left if newline else rest + data
                 if len(rest) > LONGEST:

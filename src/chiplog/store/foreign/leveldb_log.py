@@ -36,6 +36,13 @@ class LogReader:
             pieces: list[bytes] = []
             while True:
                 if len(data) - at < BLOCK and (more := file.read(CHUNK)):
+                    if reading.is_empty(more) and reading.is_empty(data[at:]):
+                        after = reading.skip_hole(file, file.tell())
+                        self.damaged += after - base - at + sum(map(len, pieces))
+                        base = after // BLOCK * BLOCK
+                        file.seek(base)
+                        data, at, pieces, self.offset = file.read(CHUNK), after - base, [], after
+                        continue
                     start = (base + at) // BLOCK * BLOCK
                     data, at, base = data[start - base :] + more, base + at - start, start
                 left = BLOCK - (base + at) % BLOCK
@@ -76,6 +83,8 @@ class LogReader:
     def _next(data: bytes, base: int, at: int) -> int:
         """Where to continue after a damaged piece: at the next whole one in its block, or else at the next block."""
         border = min(len(data), at + BLOCK - (base + at) % BLOCK)
+        if reading.is_empty(data[at:border]):
+            return border
         for start in range(at + 1, border - _HEAD.size):
             if data[start + 6] in _TYPES:
                 crc, size, kind = _HEAD.unpack_from(data, start)

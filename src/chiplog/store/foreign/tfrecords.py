@@ -48,6 +48,10 @@ class Reader:
             rest, size = b"", CHUNK
             while True:
                 new = file.read(size)
+                if new and reading.is_empty(new) and (after := reading.skip_hole(file, place := file.tell())) > place:
+                    self._damaged(0, after - self._offset)
+                    self._offset, rest = after, b""
+                    continue
                 data = rest + new
                 spans, used = self._split(data, last=not new)
                 self._check(data, spans)

@@ -7,7 +7,6 @@ range, never an exception and never a value.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -200,7 +199,7 @@ class Scanner:
                         self.offset += len(rest)
                         rest = b""
                     if self._skipping is not None and isinstance(file, FileIO):
-                        self._skip_hole(file)
+                        self.offset = reading.skip_hole(file, self.offset)
                     elif not isinstance(file, FileIO) and self.offset > (most := self._most_packed()):
                         self._ended = True
                         self._note(self.offset, self.offset, f"more than {most:,} bytes inside, not read")
@@ -254,15 +253,6 @@ class Scanner:
         self._skipping = None
         self.offset += first
         return data[first:]
-
-    def _skip_hole(self, file: FileIO) -> None:
-        """Continue behind the hole of a sparse file, in a line that is too long anyway."""
-        if hasattr(os, "SEEK_DATA"):
-            try:
-                self.offset = file.seek(self.offset, os.SEEK_DATA)
-            except OSError as error:
-                if error.errno == errno.ENXIO:  # no data from here to the end
-                    self.offset = file.seek(0, os.SEEK_END)
 
     def _left(self, file: BinaryIO | FileIO) -> int:
         """About how many bytes are left to read: a whole chunk as a buffer would cost more than a few new lines."""
