@@ -125,6 +125,7 @@ def routes(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
         for path in ("matrix", "ranks"):
             yield f"/api/{path}", {"name": name}
         yield "/api/samples", {"table": name, "find": "a", "column": "a"}
+        yield "/api/points", {"series": name}
         for x in ("step", "time", "relative", "tokens", "epoch", "flops", f"metric:{name}"):
             for drawn in ({"log": "1"}, {"smooth": "0.9", "low": "0", "high": "1e300", "n": "10"}):
                 yield "/api/series", {"series": name, "x": x, **drawn}

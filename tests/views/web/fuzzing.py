@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote, quote_from_bytes
 
 ROUTES = (
-    "/", "/main.js", "/api/runs", "/api/search", "/api/columns", "/api/run", "/api/series", "/api/samples", "/api/matrix",
+    "/", "/main.js", "/api/runs", "/api/search", "/api/columns", "/api/run", "/api/series", "/api/points", "/api/samples", "/api/matrix",
     "/api/ranks", "/api/trace", "/api/timeline", "/api/goodput", "/api/perfetto", "/api/console", "/api/file",
     "/api/live", "/api/enter", "/api/nothing", "/api//run", "/api/../api/runs", "*", "http://127.0.0.1/", "",
 )  # fmt: skip
@@ -107,7 +107,7 @@ class Fuzzer:
             fields.append(f"file={chance.choice(self._target.files)}")
         if path == "/api/search":
             fields.append(f"q={quote(chance.choice(TEXTS))}")
-        if path == "/api/series" and chance.random() < 0.8:
+        if path in ("/api/series", "/api/points") and chance.random() < 0.8:
             fields.append(f"q={quote(self._charts())}")
         lines = [f"{method} {path}?{'&'.join(fields)} HTTP/{chance.choice(('1.1',) * 9 + ('1.0', '2.0'))}"]
         if chance.random() < 0.95:

@@ -19,3 +19,13 @@ def test_points_are_exact_and_in_pieces(tmp_path: Path) -> None:
     assert len(pieces) == 3 and len(lines) == 9
     assert [line.rpartition(",")[2] for line in lines[1:5]] == ["9223372036854775809", "0.1", "nan", "-inf"]
     assert lines[1].startswith('a,"\'=x,y",,0.5,20') and lines[5].startswith('b,"\'=x,y",3,0.5,20')
+
+
+def test_long_names_make_small_pieces(tmp_path: Path) -> None:
+    """Every line repeats the name of the run, which may be long: a piece has fewer lines then."""
+    with chiplog.init("p", id="r", dir=tmp_path, sinks="none", alerts=False) as run:
+        for step in range(300):
+            run.log({"loss": 1.0}, step=step)
+    series = chiplog.read(tmp_path / "p" / "r").series("loss")
+    pieces = list(points_csv.points_csv([("n" * 50_000, -1, series)]))
+    assert max(map(len, pieces)) < 2 * points_csv.PIECE and sum(piece.count(b"\n") for piece in pieces) == 301

@@ -10,7 +10,8 @@ from chiplog.sinks.csv.table import written
 from chiplog.store.points.series import Series
 from chiplog.views.export.tables import cells
 
-ROWS = 1 << 14  # per piece
+PIECE = 1 << 20  # about the bytes of a piece, whose every line repeats the names
+LINE = 64  # about the bytes of a line without them
 
 
 def points_csv(lines: Iterable[tuple[str, int, Series]]) -> Iterator[bytes]:
@@ -19,7 +20,8 @@ def points_csv(lines: Iterable[tuple[str, int, Series]]) -> Iterator[bytes]:
     for run, rank, series in lines:
         head = b",".join((written(run), written(series.name), b"%d" % rank if rank >= 0 else b""))
         times, values = np.datetime_as_string(series.times, unit="us"), series.exact
-        for start in range(0, len(series), ROWS):
-            part = slice(start, start + ROWS)
+        count = max(1, PIECE // (len(head) + LINE))
+        for start in range(0, len(series), count):
+            part = slice(start, start + count)
             rows = zip(cells(series.steps[part].tolist()), times[part].tolist(), cells(values[part]), strict=True)
             yield b"".join(b"%b,%b,%bZ,%b\n" % (head, step, time.encode(), value) for step, time, value in rows)
