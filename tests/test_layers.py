@@ -98,7 +98,7 @@ INSIDE = {
         "runtime.devices.accelerator", "runtime.devices.flop_counter", "runtime.devices.pending_values",
         "runtime.ranks.reduce_options", "sinks.adapters.backend_calls", "sinks.adapters.backends",
         "sinks.adapters.direct_calls", "sinks.csv.sink", "sinks.jsonl", "sinks.mlflow.login",
-        "sinks.shared.append_file", "sinks.shared.dotenv", "sinks.shared.joined_updates", "sinks.shared.project_name", "sinks.shared.service_metrics", "store.layout",
+        "sinks.shared.append_file", "sinks.shared.dotenv", "sinks.shared.joined_updates", "sinks.shared.project_name", "sinks.shared.service_metrics",
     },
     "kempnerforge": {
         "runtime.devices.accelerator", "runtime.devices.memory", "sinks.adapters.direct_calls",
@@ -111,7 +111,7 @@ INSIDE = {
         "core.background.forks", "core.files.writing", "core.tracing.idle_span", "core.tracing.span",
         "core.tracing.timelines", "core.tracing.tracer", "runtime.devices.flop_counter",
         "runtime.devices.pending_values", "runtime.devices.watcher", "sinks.adapters.factories", "sinks.wandb.login",
-        "sinks.wandb.options", "store.layout", "store.perfetto.trace", "store.spans.span",
+        "sinks.wandb.options", "store.perfetto.trace", "store.spans.span",
     },
 }  # fmt: skip
 LATE = 45  # imports of our own modules inside functions
