@@ -12,13 +12,14 @@ from chiplog.store.foreign.formats.optuna import database as optuna
 from chiplog.store.foreign.formats.optuna import journal as optuna_journal
 from chiplog.store.foreign.formats.tensorboard import event_files as tensorboard
 from chiplog.store.foreign.formats.trackio import database as trackio
+from chiplog.store.foreign.formats.trackio import parquet as trackio_parquet
 from chiplog.store.foreign.formats.wandb import offline_runs as wandb
 from chiplog.store.foreign.protocol import Folder, ForeignRun, Format
 
 # The first that recognises a file has it, so those that look at any file of a kind come last.
 FORMATS: Sequence[Format] = (
-    tensorboard, wandb, mlflow, trackio, optuna, optuna_journal, dvclive, clearml, comet, trainer_state,
-    json_files, csv_files, parquet_files,
+    tensorboard, wandb, mlflow, trackio, trackio_parquet, optuna, optuna_journal, dvclive, clearml, comet,
+    trainer_state, json_files, csv_files, parquet_files,
 )  # fmt: skip
 DEEPEST = 12  # folders below the one that was named
 MOST = 50_000  # folders that are looked into

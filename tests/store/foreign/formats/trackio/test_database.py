@@ -2,55 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
-
-import pytest
 
 from chiplog.core import records
 from tests.support.foreign_stores import lost, opened, values
-
-SCRIPT = """
-import sys
-import numpy as np
-import trackio
-from trackio.sqlite_storage import SQLiteStorage
-import json
-
-trackio.init(project="proj", name="first", config={"lr": 0.1, "model": {"dim": 3}}, embed=False, auto_log_cpu=False, auto_log_gpu=False)
-for step in range(30):
-    trackio.log({"loss": 1 / (step + 1), "nested": {"a": step}, "odd": float("nan") if step else float("-inf")})
-trackio.log({"x": 2.5}, step=100)
-trackio.log({"note": "hello", "picture": trackio.Image(np.zeros((4, 4, 3), np.uint8))})
-trackio.alert("careful", "hot", level=trackio.AlertLevel.ERROR)
-trackio.log_system({"gpu": 5.0})
-trackio.finish()
-print("LOGS" + json.dumps(SQLiteStorage.get_logs("proj", "first"), default=str))
-"""
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, object]]]:
-    """A folder of trackio, and what its own reader returns."""
-    folder = tmp_path_factory.mktemp("trackio")
-    environ = {"TRACKIO_DIR": str(folder), "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin", "HOME": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=environ,
-    )
-    line = next((line for line in done.stdout.splitlines() if line.startswith("LOGS")), "")
-    assert line, done.stderr
-    return folder, json.loads(line[4:])
 
 
 def test_every_value_is_that_of_trackio(written: tuple[Path, list[dict[str, object]]], tmp_path: Path) -> None:
