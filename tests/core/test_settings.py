@@ -59,12 +59,15 @@ def test_environment_texts_become_what_they_mean(tmp_path: Path) -> None:
         ({"durabilty": "disk"}, {}, ["durabilty", "did you mean 'durability'", "project"]),
         ({"durability": "always"}, {}, ["durability", "always", "'process', 'relaxed', 'disk'"]),
         ({"smooth": "much"}, {}, ["smooth", "much"]),
+        ({"tags": 5}, {}, ["tags = 5: must be a list of words"]),
+        ({"notes": "a try"}, {}, ["init(config={'notes': ...}) keeps it"]),
+        ({"entity": "me"}, {}, ["init(sinks={'wandb': {'entity': ...}}) passes it to W&B"]),
         ({}, {"CHIPLOG_RANKS": "some"}, ["the environment", "ranks", "some", "'main', 'all'"]),
         ({}, {"CHIPLOG_PROJET": "x"}, ["projet", "did you mean 'project'"]),
     ],
 )
 def test_a_mistake_names_the_key_the_value_and_the_choices(
-    arguments: dict[str, str], environ: dict[str, str], words: list[str], tmp_path: Path
+    arguments: dict[str, object], environ: dict[str, str], words: list[str], tmp_path: Path
 ) -> None:
     """One line is enough to mend it."""
     with pytest.raises(BadSetting) as error:

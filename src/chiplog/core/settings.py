@@ -21,6 +21,12 @@ from chiplog.core.suggestions import did_you_mean
 
 _NAMED = ("sinks", "probes")  # names, each with options
 
+# Arguments of W&B's `init` that are not settings here, and what to write instead.
+OF_WANDB = {
+    **{name: f"init(config={{{name!r}: ...}}) keeps it; " for name in ("notes", "group", "job_type", "experiment")},
+    "entity": "init(sinks={'wandb': {'entity': ...}}) passes it to W&B; ",
+}
+
 # Variables that other modules read, and that are therefore not typos.
 OTHER_VARIABLES = frozenset(("RUN_ID", "FAULTS", "NO_REDUCE", "CACHE", "AUTO"))
 
@@ -76,7 +82,7 @@ def load(arguments: Mapping[str, object], environ: Mapping[str, str], cwd: Path)
 def _convert(where: str, key: str, value: object) -> Plain:
     types = {field.name: field for field in msgspec.structs.fields(Settings)}
     if key not in types:
-        hint = did_you_mean(key, types, 1)
+        hint = OF_WANDB.get(key) or did_you_mean(key, types, 1)
         raise BadSetting(f"unknown setting {key!r} = {value!r} in {where}; {hint}the settings are: {', '.join(types)}")
     if key in ("tags", *_NAMED) and isinstance(value, str):
         value = tuple(part.strip() for part in value.split(",") if part.strip())
@@ -94,7 +100,8 @@ def _convert(where: str, key: str, value: object) -> Plain:
     try:
         return msgspec.convert(value, kind, strict=where != "the environment")
     except msgspec.ValidationError as error:
-        raise BadSetting(f"{where} sets {key} = {value!r}: {_choices(kind) or error}") from None
+        wanted = "must be a list of words" if key == "tags" else _choices(kind)
+        raise BadSetting(f"{where} sets {key} = {value!r}: {wanted or error}") from None
 
 
 def _ranks(where: str, value: object) -> str | tuple[int, ...]:

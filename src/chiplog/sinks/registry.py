@@ -20,6 +20,7 @@ from chiplog.core.errors import BadSetting, MissingPackage, UnknownSink
 from chiplog.core.identity import Identity
 from chiplog.core.protocols import Sink
 from chiplog.core.records import Plain
+from chiplog.core.suggestions import did_you_mean
 from chiplog.sinks.adapters import backends, factories
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def _missing(name: str, package: str | None) -> MissingPackage:
 
 
 def _unknown(name: str) -> UnknownSink:
-    return UnknownSink(f"no sink named {name!r}; available: {', '.join(names())}")
+    return UnknownSink(f"no sink named {name!r}; {did_you_mean(name, names(), 1)}available: {', '.join(names())}")
 
 
 def is_installed(package: str) -> bool:

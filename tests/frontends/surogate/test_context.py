@@ -116,7 +116,7 @@ def test_a_config_of_any_form(tmp_path, form):
 def test_a_backend_nobody_knows_is_named():
     """The original ignores it in silence."""
     with (
-        pytest.raises(chiplog.ChiplogError, match="no sink named 'wanbd'; available: console"),
+        pytest.raises(chiplog.ChiplogError, match="no sink named 'wanbd'; did you mean 'wandb'\\? available: console"),
         training_logger_context({"report_to": "wanbd"}),
     ):
         pass
