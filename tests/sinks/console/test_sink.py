@@ -430,6 +430,22 @@ def test_too_many_steps_are_counted_instead_of_shown():
     assert shown[30].endswith("   loss  1.0000 |  1.00 ms | 49 not shown")
 
 
+def test_lines_with_metrics_come_before_those_with_times_alone() -> None:
+    """Of steps that log every tenth time, those have a line; a slow one has its line although it logged nothing."""
+    rows = [
+        step(number, {"train/step_time_sec": 0.1, **({} if number % 10 else {"loss": 1.0})}, every=100 * MS)
+        for number in range(50)
+    ]
+    shown = lines(rows)
+    assert [line.split()[2] for line in shown[:6]] == ["0", "10", "20", "30", "40", "49"], shown
+    assert all("9 not shown" in line for line in shown[1:5])
+    slow = [
+        step(number, {"train/step_time_sec": 3.0, **({} if number else {"loss": 1.0})}, every=3 * SECOND)
+        for number in range(3)
+    ]
+    assert [line.split()[2] for line in lines(slow)[:3]] == ["0", "1", "2"]
+
+
 def test_all_steps_are_shown_without_a_rate():
     """With rate=None nothing is left out, and a slow run never loses a line."""
     fast = [step(number, {"loss": 1.0}, every=1) for number in range(500)]

@@ -23,6 +23,7 @@ from chiplog.sinks.shared.rows import Metrics, Row, Rows
 RATE = 20.0  # step lines per second
 WIDTH = 120  # without a terminal
 LONGEST = 500  # characters of an alert
+PULSE = 2_000_000_000  # ns without metrics after which a step has a line for its time alone
 BAR = 30  # characters
 
 _DATASET = layouts.DEFAULT._replace(quiet=frozenset(), before_rest=" ")
@@ -68,6 +69,7 @@ class Console:
         self._dataset_line = ConsoleLine((LayoutColumn("-- dataset ", before=""),), _DATASET)
         self._rate = LineRate(rate)
         self._hidden = 0
+        self._logged = -PULSE  # when the newest row with metrics was written
         self._latest: tuple[Row, dict[str, Cell]] | None = None  # not shown
         self._started, self._now = 0, 0
         self._end = ""
@@ -189,11 +191,20 @@ class Console:
             return  # the timing of a step that was already shown or counted
         if self._layout.only and not (self._layout.steps and any(name in row.metrics for name in self._layout.loss)):
             return
-        if self._rate.allows(row.time):
+        if not self._passed_over(row) and self._rate.allows(row.time):
             self._show(row, facts, lines, width)
         else:
             self._hidden += 1
             self._latest = row, facts
+
+    def _passed_over(self, row: Row) -> bool:
+        """Whether a row has nothing but the timing of its step, and one with metrics was there a moment ago.
+
+        In a fast loop that logs every n-th step, those steps have the lines.
+        """
+        if not self._timing.issuperset(row.metrics):
+            self._logged = row.time
+        return self._rate.limited and row.time != self._logged and 0 <= row.time - self._logged < PULSE
 
     def _show(self, row: Row, facts: dict[str, Cell], lines: list[str], width: int) -> None:
         if self._hidden:
@@ -301,6 +312,7 @@ class LineRate:
     """Allows `rate` lines per second on average, and those of one second at once; without a rate, all of them."""
 
     def __init__(self, rate: float | None) -> None:
+        self.limited = bool(rate)
         self._pause = int(SECOND / rate) if rate else 0  # ns between lines, on average
         self._due = 0
 
