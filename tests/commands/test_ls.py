@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,18 @@ def test_one_project_alone(cli: Cli) -> None:
     chiplog.init(project="other", id="second", sinks="none").finish()
     out = cli("ls", "other")[1]
     assert "second" in out and "first" not in out
+
+
+def test_a_directory_elsewhere(cli: Cli, tmp_path: Path) -> None:
+    """Named as the shell completes it, also when there are no runs here."""
+    with chiplog.init(project="p", id="far", dir=tmp_path / "elsewhere", sinks="none") as run:
+        run.log({"loss": 1.5}, step=3)
+    for text in (tmp_path / "elsewhere", tmp_path / "elsewhere" / "p", f"{tmp_path}/elsewhere/"):
+        code, out, _ = cli("ls", str(text))
+        assert code == 0 and [line.split()[1] for line in out.splitlines()[1:]] == ["far"]
+    chiplog.init(project="p", id="near", sinks="none").finish()
+    assert "near" not in cli("ls", str(tmp_path / "elsewhere"))[1]
+    assert "far" not in cli("ls")[1]
 
 
 def test_no_runs_are_no_error(cli: Cli) -> None:

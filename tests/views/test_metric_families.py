@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chiplog.views.metric_families import Family, families, grouped
+from chiplog.views.metric_families import Family, by_importance, families, grouped
 
 STATISTICS = ("mean", "max", "min", "std")
 
@@ -27,3 +27,19 @@ def test_statistics_alone_are_those_of_a_metric_that_another_rank_logged() -> No
 
 def test_a_word_of_a_statistic_is_no_statistic_without_a_metric() -> None:
     assert [one.name for one in families(["mean", "train/min", "loss/lowest"])] == ["mean", "train/min", "loss/lowest"]
+
+
+def test_what_matters_comes_first() -> None:
+    """Losses before the rest, layers in the order of their numbers, and the machine last."""
+    names = [
+        "gpu/0/power",
+        *(f"layers/{at}/norm" for at in range(11)),
+        "reward",
+        "eval/acc",
+        "eval/loss",
+        "train/lr",
+        "train/loss",
+    ]
+    assert by_importance(reversed(names)) == [
+        "train/loss", "train/lr", "eval/loss", "eval/acc", "reward", *(f"layers/{at}/norm" for at in range(11)), "gpu/0/power",
+    ]  # fmt: skip

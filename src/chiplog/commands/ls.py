@@ -86,7 +86,8 @@ def run(args: Namespace) -> int:
             f"{_hint(everything, query, args.tag)}`chiplog ls` lists them all"
         )
     else:
-        print(f"no runs under {args.root}; `chiplog demo` makes one, --dir chooses another directory")
+        where = ", ".join(args.projects) or args.root
+        print(f"no runs under {where}; `chiplog demo` makes one, --dir chooses another directory")
     return 0
 
 
@@ -105,7 +106,8 @@ def _hint(runs: Sequence[RunValues], query: Query, tags: Sequence[str]) -> str:
 
 def _everything(args: Namespace) -> list[RunValues]:
     """The runs of the named projects, or all, oldest first."""
-    summaries = SummaryCache(args.root, cache_dir(args.environ), args.more_roots)
+    elsewhere = [path for text in args.projects if (path := find.directory_of_runs(text, args.root)) is not None]
+    summaries = SummaryCache(args.root, cache_dir(args.environ), [*args.more_roots, *elsewhere])
     summaries.refresh()
     summaries.save()
     runs = [RunValues(args.root / entry.place, entry) for entry in summaries.entries()]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from chiplog.metrics.catalog import STATISTICS, is_counter, is_statistic
+from chiplog.metrics.catalog import STATISTICS, is_counter, is_loss, is_statistic, is_system
 
 ABOUT_RANKS = "ranks"  # the group of data about the ranks themselves
+MANY = 4  # names that differ only in a number: those of layers or experts
+_EVALUATION = ("eval/", "val/", "valid/", "test/")
+_NUMBER = re.compile(r"\d+")
 
 
 class Family(NamedTuple):
@@ -62,6 +67,23 @@ def grouped(names: Iterable[str]) -> dict[str, list[Family]]:
         rest = {statistic: name for statistic, name in family.statistics.items() if name != there[0]}
         groups.setdefault(family.group, []).append(Family(there[0], rest))
     return groups
+
+
+def by_importance(names: Iterable[str]) -> list[str]:
+    """Training, evaluation, other metrics, each with its losses first; then layers and the like; the machine last."""
+    unique = list(dict.fromkeys(names))
+    alike = Counter(_NUMBER.sub("#", name) for name in unique)
+
+    def key(name: str) -> tuple[bool, bool, int, bool, list[str | int]]:
+        group = 0 if name.startswith("train/") else 1 if name.startswith(_EVALUATION) else 2
+        return is_system(name), alike[_NUMBER.sub("#", name)] > MANY, group, not is_loss(name), _natural(name)
+
+    return sorted(unique, key=key)
+
+
+def _natural(name: str) -> list[str | int]:
+    """A key that sorts the numbers in names by size."""
+    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"(\d{1,18})", name))]
 
 
 def group_of(name: str) -> str:

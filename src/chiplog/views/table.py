@@ -52,14 +52,14 @@ def table(
 
 
 def pairs(rows: Sequence[tuple[str, str]], *, width: int | None = None, indent: int = 0) -> str:
-    """Names and values; long values are wrapped, empty ones left out."""
-    shown = [(clean(brief(name)), clean(brief(text))) for name, text in rows if text]
+    """Names and values; long values are wrapped, lines kept, and empty values left out."""
+    shown = [(clean(brief(name)), [clean(line) for line in brief(text).splitlines()]) for name, text in rows if text]
     edge = max((columns(name) for name, _ in shown), default=0)
-    edge = min(edge, max(40, width // 2)) if width is not None else edge
+    edge = min(edge, max(12, width // 2)) if width is not None else edge
     lines = []
-    for name, text in shown:
-        room = None if width is None else max(20, width - indent - edge - GAP)
-        first, *more = wrap(text, room)
+    for name, texts in shown:
+        room = None if width is None else max(8, width - indent - edge - GAP)
+        first, *more = [piece for text in texts for piece in wrap(text, room)] or [""]
         lines.append(f"{' ' * indent}{pad(cut(name, edge), edge)}{' ' * GAP}{first}")
         lines += [" " * (indent + edge + GAP) + line for line in more]
     return "\n".join(lines)

@@ -80,10 +80,23 @@ def test_charts_change_scale_smoothing_and_axis(board: App) -> None:
     assert "runs, newest first" in press(board, "esc", "esc")
 
 
-def test_a_search_that_is_no_expression_finds_nothing(board: App) -> None:
-    """And does no harm."""
+def test_a_search_that_is_no_expression_says_so(board: App) -> None:
+    """In a run, and in the list, which keeps what matched before."""
     press(board, "/", *"everything", "enter", "enter")
-    assert "no series matches" in press(board, "/", "(", "enter")
+    assert "/( is not a regular expression: missing )" in press(board, "/", "(", "enter")
+    shown = press(board, "esc", "/", *"lr>0.00355")
+    assert "5 of 41 runs" in shown and "run-39" in shown
+    shown = press(board, *" (")
+    assert "5 of 41 runs" in shown and "'lr>0.00355 (': " in board.render(200, 24)[0]
+
+
+def test_a_search_begins_anew_and_can_be_left(board: App) -> None:
+    """It takes effect with every key; the first key replaces the search before, escape brings it back."""
+    assert "1 of 41 runs" in press(board, "/", *"run-07")
+    assert "1 of 41 runs" in press(board, "enter")
+    assert "10 of 41 runs" in press(board, "/", *"run-1")
+    assert "1 of 41 runs" in press(board, "esc")
+    assert "41 runs" in press(board, "/", "backspace", "enter")
 
 
 @pytest.mark.parametrize("size", [(20, 6), (40, 10), (80, 24), (200, 60), (1, 1)])

@@ -17,7 +17,7 @@ from chiplog.core.errors import MissingPackage
 from chiplog.core.files import reading
 from chiplog.core.messages import clean
 from chiplog.core.values.flatten import flatten
-from chiplog.metrics.catalog import is_loss, is_system, readable_unit
+from chiplog.metrics.catalog import is_system, readable_unit
 from chiplog.store import layout
 from chiplog.store.contents.contents import Bounds
 from chiplog.store.contents.table_samples import Sample
@@ -26,7 +26,7 @@ from chiplog.store.reader import Stored
 from chiplog.store.runs.problems import problems
 from chiplog.store.runs.state import MOST_PAIRS, AttemptState, live_streams, two_writers
 from chiplog.views.charts.text_bars import bar_line
-from chiplog.views.metric_families import families
+from chiplog.views.metric_families import by_importance, families
 from chiplog.views.report import goodput
 from chiplog.views.table import Cell, pairs, table
 
@@ -181,7 +181,7 @@ class Page:
         }
         if self._most == sys.maxsize:
             statistics |= {name: {} for one in shown for name in one.statistics.values()}
-        names = sorted(statistics, key=lambda name: (not is_loss(name), name))
+        names = by_importance(statistics)
         room = SPARK if self._screen.width >= 100 else SPARK // 2
         rows = []
         for one in filter(None, map(self._stored.overview, names[: self._most])):

@@ -74,6 +74,13 @@ def paths(root: Path, project: str | None = None) -> list[Path]:
     return [one.path for one in matching]
 
 
+def directory_of_runs(text: str, root: Path) -> Path | None:
+    """The directory that a text names, unless it is below the one of the runs."""
+    path = Path(text).absolute()
+    inside = path.is_relative_to(root.absolute()) and path != root.absolute()
+    return path if not inside and _in_directory(path) else None
+
+
 def is_pattern(text: str) -> bool:
     return any(sign in text for sign in "*?[")
 

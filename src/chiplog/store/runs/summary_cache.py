@@ -21,8 +21,9 @@ from chiplog.core.paths import make_dir
 from chiplog.core.records import Number
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.text import words
-from chiplog.metrics.catalog import pick_loss
+from chiplog.metrics.catalog import is_loss, pick_loss
 from chiplog.store import layout, manifest
+from chiplog.store.reader import Stored
 from chiplog.store.runs import access, state
 from chiplog.store.runs.problems import problems
 from chiplog.store.runs.state import AttemptState, LastValues
@@ -30,7 +31,7 @@ from chiplog.store.runs.state_journals import StateJournals
 
 LONGEST = 300  # characters of a text in a list
 MOST = 300  # settings or values of a run in a list
-FORMAT = 4  # of the cache file
+FORMAT = 5  # of the cache file
 
 FINAL = ("finished", "failed", "interrupted", "killed", "ended")  # a lost run may still be training elsewhere
 SETTLED = 60.0  # s since the last write, after which a run in such a state is not written any more
@@ -59,6 +60,7 @@ class Entry(msgspec.Struct):
     attempts: int = 1
     reason: str = ""  # why it is unreadable
     trouble: str = ""  # why it cannot be read
+    whole: bool = False  # whether `values` has those that were last logged long before the end, too
     version: int = 0  # the refresh at which it last changed
     quiet: str = ""  # of a run that has ended for good: what changes with the next attempt
 
@@ -135,7 +137,7 @@ class SummaryCache:
         stamp = stamp_of(path, files) if files is not None else ""
         entry = before
         if entry is None or entry.stamp != stamp or entry.state in ("running", "unknown"):
-            entry = _entry(path, key, place, stamp, files)
+            entry = _newer(before, _entry(path, key, place, stamp, files))
         settled = files is not None and entry.state in FINAL and time.time() - files.newest_beat() > SETTLED
         if settled and entry.quiet != quiet:
             entry.quiet, self._saved = quiet, -1
@@ -146,12 +148,35 @@ class SummaryCache:
         entry, path = self.get(key), self.path(key)
         if entry is None or path is None:
             return None
-        now = _entry(path, key, entry.place, stamp_of(path))
+        now = _newer(entry, _entry(path, key, entry.place, stamp_of(path)))
         with self._lock:
             now.version = self.version + 1 if _differ(entry, now) else entry.version
             self.version = max(self.version, now.version)
             self._entries[key] = now
         return now
+
+    def complete(self, seconds: float) -> bool:
+        """Look for values that were last logged long before the end of a run, for so long; true if there were some.
+
+        The newest runs are first. Each is read once; from then on, what it writes at its end is enough.
+        """
+        until, found = time.monotonic() + seconds, False
+        for entry in sorted(self.entries(), key=lambda one: -one.started):
+            if time.monotonic() >= until:
+                break
+            if entry.whole or entry.reason or entry.trouble:
+                continue
+            values = _all_values(self.root / entry.place, self.cache) or entry.values
+            with self._lock:
+                now = self._entries.get(entry.key)
+                if now is not entry:  # it was read again meanwhile
+                    continue
+                known = {**values, **entry.values}
+                if known != entry.values:
+                    found, self.version = True, self.version + 1
+                    entry.values, entry.version = known, self.version
+                entry.whole, self._saved = True, -1
+        return found
 
     def save(self) -> None:
         """Save the cache for the next start; a failure is ignored."""
@@ -192,6 +217,23 @@ def _entry(path: Path, key: str, place: str, stamp: str, files: StateJournals | 
     return Entry(
         key, place, _cut(path.parent.name), name, name, [], UNREADABLE, 0, 0.0, None, {}, {}, stamp, 0, reason=why
     )
+
+
+def _newer(before: Entry | None, now: Entry) -> Entry:
+    """A summary with the older values of the one before it; a new attempt may have replaced those."""
+    if before is not None and before.whole and before.attempts == now.attempts and not now.trouble:
+        now.values, now.whole = {**before.values, **now.values}, True
+    return now
+
+
+def _all_values(path: Path, cache: Path | None) -> dict[str, Scalar]:
+    """The last value of every series, losses first; none if the run cannot be read now."""
+    try:
+        summary = Stored(path, cache=cache).summary
+    except Exception:  # the list says what is wrong with a run
+        return {}
+    names = sorted(summary, key=lambda name: not is_loss(name))
+    return {_cut(name): scalar(summary[name]) for name in names[:MOST]}
 
 
 def summarize(path: Path, key: str, place: str, stamp: str, files: StateJournals | None = None) -> Entry:

@@ -17,7 +17,7 @@ HELP = """\
 In the list
   ↑ ↓  PgUp PgDn  Home End   choose a run
   enter                      open it
-  /                          search: words in project, name, id, state, tags
+  /                          search as in `chiplog ls --where`: lr>0.001 -state=failed, or words
   s                          sort by start, name, loss, step
 
 In a run
@@ -44,6 +44,7 @@ class App:
         self._run = RunScreen(summaries, style, tab)
         self.done = False
         self._typing: str | None = None
+        self._before = ""  # the search before it is changed
         self._help = False
         self._page = 10  # rows
         self._refreshed = 0.0
@@ -55,7 +56,7 @@ class App:
         changed = False
         in_list = self._run.key is None
         if time.monotonic() - self._refreshed > (1.0 if in_list else 5.0):
-            changed = self._summaries.refresh() or in_list
+            changed = self._summaries.refresh() | self._summaries.complete(0.05) or in_list
             self._refreshed = time.monotonic()
         return self._run.refresh() or changed
 
@@ -67,7 +68,7 @@ class App:
         elif key == "?" or self._help:
             self._help = not self._help
         elif key == "/":
-            self._typing = self._shown.search
+            self._typing = self._before = self._shown.search
         elif self._run.key is None and key in ("enter", "right"):
             if self._list.chosen is not None:
                 self._run.open(self._list.chosen)
@@ -81,7 +82,7 @@ class App:
         lines = HELP.split("\n") if self._help else self._shown.render(width, height - 1)
         lines = [fit(line, width) for line in (lines + [""] * height)[: height - 1]]
         typing = self._typing is not None
-        foot = f"/{clean(self._typing or '')}▏ enter: search, esc: leave" if typing else self._shown.keys
+        foot = f"/{clean(self._typing or '')}▏ enter: keep, esc: as before" if typing else self._shown.keys
         return [*lines, paint(fit(cut(foot, width), width), "2", self._style.colour)]
 
     @property
@@ -89,11 +90,13 @@ class App:
         return self._list if self._run.key is None else self._run
 
     def _type(self, key: str, text: str) -> None:
+        """Search with every key; the first one replaces the search before it."""
+        fresh = text == self._before
         if key == "enter":
-            self._shown.search, self._typing = text, None
-        elif key in ("esc", "ctrl-c"):
             self._typing = None
+        elif key in ("esc", "ctrl-c"):
+            self._shown.search, self._typing = self._before, None
         elif key == "backspace":
-            self._typing = text[:-1]
+            self._shown.search = self._typing = "" if fresh else text[:-1]
         elif len(key) == 1 and key.isprintable():
-            self._typing = text + key
+            self._shown.search = self._typing = key if fresh else text + key

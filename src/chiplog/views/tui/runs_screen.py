@@ -8,15 +8,18 @@ from math import isnan
 from typing import NamedTuple
 
 from chiplog.core import display
-from chiplog.core.display import STATES, cut, paint
+from chiplog.core.display import STATES, columns, cut, paint
+from chiplog.core.errors import BadQuery
 from chiplog.core.messages import clean
 from chiplog.metrics.catalog import pick_loss
+from chiplog.store.runs.run_values import RunValues, matching
 from chiplog.store.runs.summary_cache import Entry, SummaryCache
 from chiplog.views.table import Cell, table
 from chiplog.views.tui.navigation import rows_moved
 from chiplog.views.tui.panels import Style
 
 KEYS = "↑↓ choose  enter open  / search  s sort  ? keys  q quit"
+DISPENSABLE = ("started", "ran", "project")  # columns, on a narrow screen: the first goes first
 HEAD = ("", "state", "name", "project", "started", "ran", "step", "loss")
 
 
@@ -41,6 +44,8 @@ class RunsScreen:
     def __init__(self, summaries: SummaryCache, style: Style) -> None:
         self._summaries, self._style = summaries, style
         self._search = ""
+        self._found: set[str] = set()
+        self._trouble = ""  # why the search is not understood
         self._chosen, self._top, self._order = 0, 0, 0
 
     @property
@@ -78,6 +83,7 @@ class RunsScreen:
         shown = f"{len(entries)} of {total}" if len(entries) != total else str(total)
         searched = f", search: {clean(self._search)}" if self._search else ""
         title = f"chiplog  {shown} run{'s' if total != 1 else ''}, {ORDERS[self._order].title}{searched}"
+        title += f": {self._trouble}" if self._trouble else ""
         title += f", under {clean(str(self._summaries.root))}"
         if not entries:
             return [title, "", "no run matches" if total else "no runs here yet; `chiplog demo` makes one"]
@@ -86,18 +92,24 @@ class RunsScreen:
             [">" if at == self._chosen else "", *_row(entry, now)]
             for at, entry in enumerate(entries[self._top : self._top + room], start=self._top)
         ]
-        lines = table(HEAD, rows, width=width, right=("ran", "step", "loss"), colour=self._style.colour).split("\n")
+        kept = list(range(len(HEAD)))
+        for left_out in (None, *map(HEAD.index, DISPENSABLE)):
+            kept = [at for at in kept if at != left_out]
+            head, cells = [HEAD[at] for at in kept], [[row[at] for at in kept] for row in rows]
+            if columns(table(head, cells).partition("\n")[0]) <= width:
+                break
+        lines = table(head, cells, width=width, right=("ran", "step", "loss"), colour=self._style.colour).split("\n")
         return [paint(cut(title, width), "1", self._style.colour), *lines]
 
     def _entries(self) -> list[Entry]:
-        words = self._search.casefold().split()
-        matching = [entry for entry in self._summaries.entries() if all(_has(entry, word) for word in words)]
-        return sorted(matching, key=ORDERS[self._order].key)
-
-
-def _has(entry: Entry, word: str) -> bool:
-    texts = (entry.project, entry.name, entry.id, entry.state, *entry.tags)
-    return any(word in text.casefold() for text in texts)
+        """The runs that match; while a search is being typed and is not yet one, those that matched before."""
+        runs = [RunValues(self._summaries.root / one.place, one, shallow=True) for one in self._summaries.entries()]
+        try:
+            found, self._trouble = [run.entry for run in matching(runs, self._search)], ""
+            self._found = {entry.key for entry in found}
+        except BadQuery as error:
+            found, self._trouble = [run.entry for run in runs if run.entry.key in self._found], str(error)
+        return sorted(found, key=ORDERS[self._order].key)
 
 
 def _row(entry: Entry, now: int) -> list[str | Cell]:

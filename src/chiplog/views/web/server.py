@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chiplog.views.web.compactor import Compactor
 
 POLL = 1.0  # s between reads of the directory while a page is open
+COMPLETING = 0.05  # s of each refresh for values that are far from the end of a journal
 SAVE = 10.0  # s between saves of the cache
 STOPPING = 0.4  # s that reads may take to end
 
@@ -93,7 +94,8 @@ async def _refresh(site: Site, summaries: SummaryCache, compactor: Compactor | N
     while True:
         start = time.monotonic()
         try:
-            if await site.workers.run("refresh", summaries.refresh):
+            changed = await site.workers.run("refresh", summaries.refresh)
+            if await site.workers.run("refresh", lambda: summaries.complete(COMPLETING)) or changed:
                 site.feed.send("runs", {"version": summaries.version})
             if time.monotonic() - saved > SAVE:
                 saved = time.monotonic()
