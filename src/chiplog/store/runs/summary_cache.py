@@ -160,7 +160,7 @@ class SummaryCache:
 
         The newest runs are first. Each is read once; from then on, what it writes at its end is enough.
         """
-        until, found = time.monotonic() + seconds, False
+        until, added = time.monotonic() + seconds, False
         for entry in sorted(self.entries(), key=lambda one: -one.started):
             if time.monotonic() >= until:
                 break
@@ -171,12 +171,12 @@ class SummaryCache:
                 now = self._entries.get(entry.key)
                 if now is not entry:  # it was read again meanwhile
                     continue
-                known = {**values, **entry.values}
-                if known != entry.values:
-                    found, self.version = True, self.version + 1
-                    entry.values, entry.version = known, self.version
+                joined = {**values, **entry.values}
+                if joined != entry.values:
+                    added, self.version = True, self.version + 1
+                    entry.values, entry.version = joined, self.version
                 entry.whole, self._saved = True, -1
-        return found
+        return added
 
     def save(self) -> None:
         """Save the cache for the next start; a failure is ignored."""

@@ -44,7 +44,7 @@ class RunsScreen:
     def __init__(self, summaries: SummaryCache, style: Style) -> None:
         self._summaries, self._style = summaries, style
         self._search = ""
-        self._found: set[str] = set()
+        self._matched: set[str] = set()
         self._trouble = ""  # why the search is not understood
         self._chosen, self._top, self._order = 0, 0, 0
 
@@ -105,11 +105,11 @@ class RunsScreen:
         """The runs that match; while a search is being typed and is not yet one, those that matched before."""
         runs = [RunValues(self._summaries.root / one.place, one, shallow=True) for one in self._summaries.entries()]
         try:
-            found, self._trouble = [run.entry for run in matching(runs, self._search)], ""
-            self._found = {entry.key for entry in found}
+            entries, self._trouble = [run.entry for run in matching(runs, self._search)], ""
+            self._matched = {entry.key for entry in entries}
         except BadQuery as error:
-            found, self._trouble = [run.entry for run in runs if run.entry.key in self._found], str(error)
-        return sorted(found, key=ORDERS[self._order].key)
+            entries, self._trouble = [run.entry for run in runs if run.entry.key in self._matched], str(error)
+        return sorted(entries, key=ORDERS[self._order].key)
 
 
 def _row(entry: Entry, now: int) -> list[str | Cell]:
