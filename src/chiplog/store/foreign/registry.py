@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chiplog.core.paths import is_run
-from chiplog.store.foreign.formats import csv_files, dvclive, json_files, mlflow, parquet_files, trainer_state
+from chiplog.store.foreign.formats import csv_files, dvclive, json_files, mlflow, parquet_files, surogate, trainer_state
 from chiplog.store.foreign.formats.archives import clearml, comet
+from chiplog.store.foreign.formats.ezpz import lines as ezpz
 from chiplog.store.foreign.formats.optuna import database as optuna
 from chiplog.store.foreign.formats.optuna import journal as optuna_journal
 from chiplog.store.foreign.formats.tensorboard import event_files as tensorboard
@@ -19,7 +20,7 @@ from chiplog.store.foreign.protocol import Folder, ForeignRun, Format
 # The first that recognises a file has it, so those that look at any file of a kind come last.
 FORMATS: Sequence[Format] = (
     tensorboard, wandb, mlflow, trackio, trackio_parquet, optuna, optuna_journal, dvclive, clearml, comet,
-    trainer_state, json_files, csv_files, parquet_files,
+    trainer_state, surogate, ezpz, json_files, csv_files, parquet_files,
 )  # fmt: skip
 DEEPEST = 12  # folders below the one that was named
 MOST = 50_000  # folders that are looked into

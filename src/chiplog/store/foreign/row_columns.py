@@ -16,7 +16,7 @@ STEPS = (
     "iteration", "iter", "update", "num_updates", "train_step", "trainer/global_step", "batch", "round",
     "epoch", "Epoch",
 )  # fmt: skip
-TIMES = ("_timestamp", "timestamp", "wall_time", "time", "created_at", "datetime", "Wall time")
+TIMES = ("_timestamp", "timestamp", "ts", "wall_time", "time", "created_at", "datetime", "Wall time")
 WRAPPERS = ("data", "metrics", "logs", "log")  # mappings in a row that hold its metrics
 IGNORED = ("config", "hist_stats")  # of Ray, in every row
 DEEPEST = 8

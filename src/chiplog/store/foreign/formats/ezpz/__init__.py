@@ -1,0 +1,1 @@
+"""ezpz: the lines of its history, and its datasets."""
