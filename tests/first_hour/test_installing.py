@@ -13,7 +13,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_example_of_the_readme_works_with_what_it_says_to_install(read: Environment) -> None:
-    """`pip install 'chiplog[read]'`, then the script as printed."""
+    """`pip install 'chiplog[read]'`, which is part of what it says to install, then the script as printed."""
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     done = read.python(example)
     assert "[4." in done.stdout and "Traceback" not in done.stderr
@@ -36,10 +36,12 @@ def test_links_on_the_registry_page_are_absolute(installed: Path) -> None:
     for system in ("POSIX :: Linux", "MacOS"):
         assert f"Classifier: Operating System :: {system}\n" in metadata
     brought = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*(?:; extra == ['\"]read['\"])?$", metadata, re.MULTILINE)
+    page = re.findall(r"^Requires-Dist: ([\w-]+).*extra == ['\"]ui['\"]$", metadata, re.MULTILINE)
+    assert {*page, "msgspec"} == {*READ, "h11"}  # what `chiplog ui` needs, and the README installs
     assert sorted(brought) == sorted(READ)  # otherwise the environment of these tests is not what users get
 
 
 def test_the_readme_begins_with_how_to_install_and_names_the_demo() -> None:
-    """The first command in it is the one that brings what the example needs."""
-    assert re.findall(r"```\n(.*?)\n```", README, re.DOTALL)[0] == "pip install 'chiplog[read]'"
+    """The first command in it is the one that brings what the example and the verbs it names need."""
+    assert re.findall(r"```\n(.*?)\n```", README, re.DOTALL)[0] == "pip install 'chiplog[ui]'"
     assert README.index("pip install") < 100 and "`chiplog demo`" in README

@@ -312,7 +312,7 @@ def _data(stored: Stored) -> Pairs:
     for name in (layout.JOURNAL, layout.PARTS, layout.FILES):
         sizes = [about.st_size for _, about in reading.walk(stored.path, name)]
         if sizes:
-            rows.append((name, f"{len(sizes):,} files, {display.size(sum(sizes))}"))
+            rows.append((name, f"{display.counted(len(sizes), 'file')}, {display.size(sum(sizes))}"))
     return Pairs([*rows, ("read it", f"chiplog.read({str(stored.path.absolute())!r})")])
 
 
