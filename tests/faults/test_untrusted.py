@@ -524,6 +524,7 @@ ELSEWHERE = {
     "commands/ui.py": "the user's token",
     "commands/compact/verb.py": "a lock of the user's own",
     "commands/doctor.py": "mounts",
+    "integrations/": "files of the trainer, in its process",
     "frontends/": "runs that the training process itself has just made, and the user's files",
     "runtime/": "the machine, and runs that the training process makes",
     "commands/sync/side_process.py": "a temporary folder of our own",

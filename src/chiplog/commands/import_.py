@@ -12,6 +12,7 @@ from chiplog.commands.shared.foreign_paths import ProgressLine
 from chiplog.core import display, messages
 from chiplog.core.errors import RunNotFound
 from chiplog.core.operating_system import check_writes
+from chiplog.core.values.text import words
 from chiplog.views.strict_json import pretty
 from chiplog.views.table import table
 
@@ -64,10 +65,10 @@ def run(args: Namespace) -> int:
     imported = _import(runs, args, conversion.preview if args.dry_run else conversion.convert)
     if args.json:
         print(pretty([vars(one) for one in imported]))
-        return 0
-    print(_table(imported, args))
-    _report(imported, args)
-    return 0
+    else:
+        print(_table(imported, args))
+        _report(imported, args)
+    return 0 if len(imported) == len(runs) else 2
 
 
 def _import(runs: Sequence[ForeignRun], args: Namespace, convert: Callable[..., Conversion]) -> list[Imported]:
@@ -79,7 +80,11 @@ def _import(runs: Sequence[ForeignRun], args: Namespace, convert: Callable[..., 
                 progress.show(one, number, len(runs), done)
 
             share(0.0)
-            done = convert(one, args.root, project=args.project, progress=share)
+            try:
+                done = convert(one, args.root, project=args.project, progress=share)
+            except Exception as error:  # one run never takes the others with it
+                messages.say(f"{one.path} cannot be imported: {words(error)}")
+                continue
             about = done.about
             change = "new" if done.new else "more" if done.points else "unchanged"
             imported.append(

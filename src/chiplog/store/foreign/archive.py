@@ -45,8 +45,11 @@ class Archive:
         """The files by name, each with what changes when it does; none if it cannot be read."""
         try:
             if not self.is_packed:
-                paths = [path for path in self.path.iterdir() if path.is_file() and not path.is_symlink()]
-                return {path.name: f"{path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths}
+                listed = reading.path_names(self.path)[:MOST_NAMES]
+                names = [name for name in listed if reading.exists(self.path, name)]
+                return {
+                    name: f"{(about := reading.status(self.path, name)).st_size} {about.st_mtime_ns}" for name in names
+                }
             with self._zip() as archive:
                 entries = archive.infolist()[:MOST_NAMES]
                 return {one.filename: f"{one.file_size} {one.CRC}" for one in entries if not one.is_dir()}

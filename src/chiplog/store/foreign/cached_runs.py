@@ -14,8 +14,10 @@ from pathlib import Path
 
 import msgspec
 
+from chiplog.core import messages
 from chiplog.core.files import reading, writing
 from chiplog.core.paths import make_dir
+from chiplog.core.values.text import words
 from chiplog.store.foreign import conversion, registry
 from chiplog.store.foreign.protocol import ForeignRun, digest
 
@@ -48,8 +50,12 @@ def refresh(path: Path, cache: Path, progress: Progress | None = None) -> Path |
             stamp = run.stamp()
             one = before.get(run.key)
             if one is None or one.stamp != stamp or not one.settled or not (root / one.place).is_dir():
-                one = _convert(run, root, stamp, _share(progress, run, number, len(runs)))
-            now[run.key] = one
+                try:
+                    one = _convert(run, root, stamp, _share(progress, run, number, len(runs)))
+                except Exception as error:  # one run never takes the others with it
+                    messages.once(f"foreign {run.key}", f"{run.path} cannot be converted: {words(error)}")
+            if one is not None:
+                now[run.key] = one
         if now != before:
             _remove(root, {one.place for one in before.values()} - {one.place for one in now.values()})
             writing.replace(root, INDEX, msgspec.json.encode(now))

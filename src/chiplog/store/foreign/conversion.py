@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 
 from chiplog.core import records
-from chiplog.core.errors import ChiplogError
 from chiplog.core.files import reading, writing
 from chiplog.core.paths import file_name, make_dir
 from chiplog.core.records import Plain
@@ -46,16 +45,6 @@ SAVED_EVERY = 8 << 20  # bytes of journal between two records of how far it is
 LARGEST_MEDIA = 64 << 20
 ENDED = "ended"
 
-UNFORESEEN = (
-    OSError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-    ChiplogError,
-)
 
 Progress = Callable[[float], None]
 
@@ -139,7 +128,7 @@ def preview(run: ForeignRun, root: Path, *, project: str | None = None, progress
                     points += len(item.steps)
                 elif isinstance(item, (records.Step, records.Eval)):
                     points += len(item.metrics)
-        except UNFORESEEN as error:
+        except Exception as error:
             losses.set(f"the rest could not be read: {words(error)}", 1)
     return Conversion(place, run.about(position), points, losses.counts, source is None)
 
@@ -171,12 +160,12 @@ def _read(
                 writer.restart(item.time, item.step)
             else:
                 writer.append(item)
-    except BaseException as error:
-        if not isinstance(error, UNFORESEEN):
-            writer.abandon()
-            raise
+    except Exception as error:
         # A format names what it cannot read. What it did not foresee must not take the rest of the runs with it.
         losses.set(f"the rest could not be read: {words(error)}", 1)
+    except BaseException:
+        writer.abandon()
+        raise
     about = run.about(source.position)
     _describe(run, about, place, source, writer, project)
     _end(run, about, source, writer)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from chiplog.core import messages
 from chiplog.core.paths import is_run
+from chiplog.core.records import Plain
+from chiplog.core.values.text import words
 from chiplog.store.foreign.formats import csv_files, dvclive, json_files, mlflow, parquet_files, surogate, trainer_state
 from chiplog.store.foreign.formats.archives import clearml, comet
 from chiplog.store.foreign.formats.ezpz import lines as ezpz
@@ -15,7 +19,7 @@ from chiplog.store.foreign.formats.tensorboard import event_files as tensorboard
 from chiplog.store.foreign.formats.trackio import database as trackio
 from chiplog.store.foreign.formats.trackio import parquet as trackio_parquet
 from chiplog.store.foreign.formats.wandb import offline_runs as wandb
-from chiplog.store.foreign.protocol import Folder, ForeignRun, Format
+from chiplog.store.foreign.protocol import LATEST, About, Folder, ForeignRun, Format
 
 # The first that recognises a file has it, so those that look at any file of a kind come last.
 FORMATS: Sequence[Format] = (
@@ -42,11 +46,36 @@ def find(path: Path) -> list[ForeignRun]:
         if place.is_dir() and is_run(place):
             continue
         for one in FORMATS:
-            runs += one.find(folder)
+            try:
+                runs += [_guarded(run) for run in one.find(folder)]
+            except Exception as error:  # what a format did not foresee takes no other file with it
+                messages.once(
+                    f"foreign {one.NAME} {place}", f"files of {one.NAME} in {place} cannot be read: {words(error)}"
+                )
         if depth < DEEPEST:
             below = [name for name in folder.folders if name not in folder.taken and not _is_skipped(name)]
             waiting += [(place / name, depth + 1) for name in reversed(below)]
     return _newest(runs)
+
+
+def _guarded(run: ForeignRun) -> ForeignRun:
+    """The run, with a description of its own where the source's cannot be read or makes no sense."""
+
+    def about(position: Plain) -> About:
+        try:
+            about = run.about(position)
+        except Exception as error:
+            messages.once(f"foreign {run.key}", f"{run.path}: what describes the run cannot be read: {words(error)}")
+            return About(project=run.format, id="")
+        for name in ("project", "id", "name", "state", "reason"):
+            if not isinstance(value := getattr(about, name), str):
+                setattr(about, name, str(value or ""))
+        for name in ("created", "ended"):
+            if not isinstance(value := getattr(about, name), int) or not 0 <= value < LATEST:
+                setattr(about, name, 0)
+        return about
+
+    return replace(run, about=about)
 
 
 def _newest(runs: Sequence[ForeignRun]) -> list[ForeignRun]:

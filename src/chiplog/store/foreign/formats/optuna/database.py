@@ -41,7 +41,7 @@ def find(folder: Folder) -> list[ForeignRun]:
 
 def _run(database: Database, path: Path, row: tuple[object, ...]) -> ForeignRun:
     trial_id, number, state, started, ended, study = row
-    trial = Trial(str(study), int(str(number)), str(state), _moment(started), _moment(ended))
+    trial = Trial(str(study), number if isinstance(number, int) else 0, str(state), _moment(started), _moment(ended))
     key = f"{NAME}:{study}:{number}:{started}"
     about = partial(_about, database, trial_id, trial)
     return ForeignRun(NAME, key, path, sqlite_file.files_of(path), about, partial(_read, database, trial_id, trial))
