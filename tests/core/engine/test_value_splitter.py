@@ -25,7 +25,7 @@ def test_a_list_of_arrays_has_a_hint(tmp_path: Path, capsys: pytest.CaptureFixtu
     """It is stored as text, and the message says what keeps it whole."""
     with chiplog.init("p", dir=tmp_path, sinks="none") as run:
         run.log({"maps": [np.zeros((2, 2)), np.ones((2, 2))]})
-    assert "chiplog.Image or chiplog.Histogram keeps it whole" in capsys.readouterr().err
+    assert "or keep it whole in a Histogram, Matrix or Image" in capsys.readouterr().err
 
 
 def test_a_value_without_a_class_costs_only_itself(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from chiplog.core.values.text import Pattern, cut, reason, words
 
 
 def test_long_text_is_cut_and_the_cut_is_marked() -> None:
-    """The mark says how many characters are missing."""
-    assert cut("x" * 10, 4) == "xxxx … [6 characters cut]" and cut("short", 5) == "short"
+    """The mark says how many characters are missing; what would not be shorter with it is left whole."""
+    assert cut("x" * 100, 4) == "xxxx … [96 characters cut]"
+    assert cut("x" * 10, 4) == "x" * 10 and cut("short", 5) == "short"
 
 
 def test_lone_surrogates_become_valid_utf8() -> None:

@@ -51,11 +51,11 @@ class Splitter:
         for name, value in split.texts.items():
             text = redact_text(value)
             arrays = " shape (" in text or _is_arrays(metrics.get(name))
-            fix = "; chiplog.Image or chiplog.Histogram keeps it whole" if arrays else ""
+            fix = "; log a number, such as its mean, or keep it whole in a Histogram, Matrix or Image" if arrays else ""
             if self._recorder.keeps and not self._recorder.held:  # other ranks would repeat it
+                short = repr(cut(text, 80)) if type(metrics.get(name)) is str else cut(text, 80)
                 messages.once(
-                    f"no number {self._run} {name}",
-                    f"{name!r} is not a number ({cut(text, 60)!r}); stored as text{fix}",
+                    f"no number {self._run} {name}", f"{name!r} is not a number ({short}); stored as text{fix}"
                 )
             self._recorder.write(records.TextRecord, name=name, text=text, step=step)
         return split.row

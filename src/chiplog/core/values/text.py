@@ -10,7 +10,7 @@ _MARK = " … [{:,} characters cut]"
 
 def cut(string: str, longest: int = LONGEST) -> str:
     """A string cut to `longest` characters, with a mark, and with lone surrogates escaped."""
-    if len(string) > longest:
+    if len(string) > longest + len(_MARK):  # less would not be shorter
         string = string[:longest] + _MARK.format(len(string) - longest)
     try:
         string.encode()
