@@ -11,6 +11,7 @@ from chiplog.core.paths import is_run
 from chiplog.core.records import Plain
 from chiplog.core.values.text import words
 from chiplog.store.foreign.formats import csv_files, dvclive, json_files, mlflow, parquet_files, surogate, trainer_state
+from chiplog.store.foreign.formats.aim import repository as aim
 from chiplog.store.foreign.formats.archives import clearml, comet
 from chiplog.store.foreign.formats.ezpz import lines as ezpz
 from chiplog.store.foreign.formats.optuna import database as optuna
@@ -24,7 +25,7 @@ from chiplog.store.foreign.protocol import LATEST, About, Folder, ForeignRun, Fo
 # The first that recognises a file has it, so those that look at any file of a kind come last.
 FORMATS: Sequence[Format] = (
     tensorboard, wandb, mlflow, trackio, trackio_parquet, optuna, optuna_journal, dvclive, clearml, comet,
-    trainer_state, surogate, ezpz, json_files, csv_files, parquet_files,
+    aim, trainer_state, surogate, ezpz, json_files, csv_files, parquet_files,
 )  # fmt: skip
 DEEPEST = 12  # folders below the one that was named
 MOST = 50_000  # folders that are looked into

@@ -1,0 +1,1 @@
+"""Aim: its repositories, read with its own package in another process."""
