@@ -211,3 +211,12 @@ def test_a_sink_waits_for_a_run_that_was_renamed(tmp_path: Path) -> None:
     done = run.finish()
     assert "ledger" in done.missing
     assert not run.dir.exists()
+
+
+def test_nothing_is_promised_of_a_run_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A failing sink loses nothing as long as the journal is there."""
+    for run in (tmp_path, tmp_path / "gone"):
+        courier.say_failing(run, "csv", str(run), "disk")
+    there, gone = capsys.readouterr().err.splitlines()
+    assert there == "chiplog: sink 'csv' failed (disk); retrying. Nothing is lost: the journal has everything"
+    assert gone == "chiplog: sink 'csv' failed (disk); retrying"

@@ -337,10 +337,8 @@ class Courier:
 def say_failing(run: Path, name: str, key: str, why: str, again: bool = True) -> None:
     """Report the first time that a sink fails and why, unless a front end has reported it in its own words."""
     if messages.first(failure_key(name, key)) and messages.first_reason(run, name, why):
-        messages.say(
-            f"sink {name!r} failed ({why}); {'retrying' if again else 'not retrying'}. "
-            "Nothing is lost: the journal has everything"
-        )
+        kept = ". Nothing is lost: the journal has everything" if run.is_dir() else ""
+        messages.say(f"sink {name!r} failed ({why}); {'retrying' if again else 'not retrying'}{kept}")
 
 
 def failure_key(name: str, key: str) -> str:
