@@ -10,16 +10,25 @@ import json
 import random
 import shutil
 import sqlite3
+import struct
 import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from chiplog.sinks.tensorboard import events
+from chiplog.store.foreign.formats.wandb import offline_runs
+from chiplog.store.foreign.leveldb_log import LogReader
 from chiplog.store.foreign.tfrecords import Reader
+from chiplog.store.protobuf.writer import message
 from tests.faults.hostile_runs import BAD_NUMBERS, BAD_TEXT, CONTROL, Findings, bounded, command
+from tests.store.foreign.test_leveldb_log import HEAD, log_of
 from tests.support.foreign_data import FOLDER
 from tests.support.memory import peak
 
@@ -45,6 +54,10 @@ class Mutator:
             self._archive(path)
         elif "tfevents" in path.name:
             self._frames(path)
+        elif head.startswith(b":W&B"):
+            self._log(path)
+        elif path.suffix == ".parquet":
+            pq.write_table(pa.Table.from_pylist([self._row() for _ in range(5)]), path)
         else:
             path.write_bytes(self._text(path.name, path.read_bytes()))
 
@@ -116,6 +129,9 @@ class Mutator:
 
     def _cell(self, connection: sqlite3.Connection, table: str, column: str, row: int) -> None:
         value = self._value()
+        (now,) = connection.execute(f'SELECT "{column}" FROM "{table}" WHERE rowid=?', (row,)).fetchone()
+        if isinstance(now, str) and now.startswith("{"):
+            value = self._changed(json.loads(now))
         if isinstance(value, (list, dict)):
             value = _encode(value).decode("utf-8", "replace")
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -138,6 +154,51 @@ class Mutator:
                     data[self._random.randrange(len(data))] = self._random.choice((0, 1, 127, 128, 255))
             changed.append(events._framed(bytes(data)))
         path.write_bytes(b"".join(changed))
+
+    def _log(self, path: Path) -> None:
+        """Records of W&B whose values are JSON of any kind, a few of them with changed bytes."""
+        records = list(LogReader(path, WANDB_HEAD).read())
+        for step in range(8):
+            pairs = [
+                ("_step", step),
+                (self._key("loss"), self._value()),
+                (self._random.choice(BAD_TEXT), self._value()),
+            ]
+            records.append(_history(pairs))
+        changed = []
+        for record in records:
+            data = bytearray(record)
+            if self._random.random() < 0.2:
+                data[self._random.randrange(len(data))] = self._random.choice((0, 1, 127, 128, 255))
+            changed.append(bytes(data))
+        path.write_bytes(_wandb(changed))
+
+    def _row(self) -> dict[str, Any]:
+        """A row of Parquet, whose columns have a type each."""
+        return {
+            "step": self._random.choice((0, 1, -1, 2**63 - 1, None)),
+            "loss": self._random.choice((0.5, 1e308, float("nan"), float("-inf"), None)),
+            "note": self._random.choice(BAD_TEXT),
+            "more": [self._random.choice((1.0, float("inf"))) for _ in range(self._random.randrange(3))],
+        }
+
+
+WANDB_HEAD = 7
+
+
+def _wandb(records: Sequence[bytes]) -> bytes:
+    data = log_of(bytes(WANDB_HEAD - HEAD), *records)  # the header has the size of an empty piece, which it replaces
+    return b":W&B" + struct.pack("<HB", 0xBEE1, 0) + data[WANDB_HEAD:]
+
+
+def _items(field: int, pairs: Sequence[tuple[str, Any]]) -> bytes:
+    return b"".join(
+        message(field, message(1, key.encode("utf-8", "replace")) + message(16, _encode(value))) for key, value in pairs
+    )
+
+
+def _history(pairs: Sequence[tuple[str, Any]]) -> bytes:
+    return message(offline_runs._HISTORY, _items(1, pairs))
 
 
 def _deep(levels: int) -> Any:
@@ -173,6 +234,14 @@ def stores(folder: Path) -> None:
         "mlruns/0/r1/params/lr": "0.1",
         "mlruns/0/r1/tags/mlflow.user": "me",
     }
+    texts["surogate/log.json"] = "[\n  " + ",\n  ".join(
+        f'{{"log": "step", "time": "2026-01-02 03:04:0{step}.1", "step": {step}, "loss": {step / 7}, "phase": "x"}}'
+        for step in range(5)
+    ) + "\n]\n"  # fmt: skip
+    texts["ezpz/history.jsonl"] = "".join(
+        f'{{"timestamp": "2026-01-02T03:04:05", "rank": 0, "metrics": {{"loss": {step / 7}, "note": "x"}}}}\n'
+        for step in range(5)
+    )
     for name, text in texts.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -186,6 +255,34 @@ def stores(folder: Path) -> None:
         + events.text(10**9, 1, "words", "hello")
         + events.histogram(10**9, 2, "spread", [0.0, 1.0, 2.0], [1.0, 2.0])
     )
+
+    (folder / "tables").mkdir()
+    pq.write_table(pa.table({"step": [1, 2], "loss": [0.5, 0.25]}), folder / "tables" / "metrics.parquet")
+    (folder / "wandb" / "offline-run-20260102_030405-abc").mkdir(parents=True)
+    run = message(1, b"abc") + message(3, b"proj") + message(4, _items(1, [("lr", 0.1), ("model", {"dim": 3})]))
+    rows = [_history([("_step", step), ("_timestamp", 1.8e9), ("loss", step / 7)]) for step in range(5)]
+    file = folder / "wandb" / "offline-run-20260102_030405-abc" / "run-abc.wandb"
+    file.write_bytes(_wandb([message(offline_runs._RUN, run), *rows]))
+    (folder / "trackio").mkdir()
+    with sqlite3.connect(folder / "trackio" / "proj.db") as connection:
+        for table in ("metrics", "system_metrics"):
+            connection.execute(
+                f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, timestamp, run_name, step, metrics, log_id)"
+            )
+            for step in range(5):
+                row = (
+                    "2026-01-02T03:04:05+00:00",
+                    "first",
+                    step,
+                    f'{{"loss": {step / 7}, "note": {{"a": "x"}}}}',
+                    str(step),
+                )
+                connection.execute(
+                    f"INSERT INTO {table} (timestamp, run_name, step, metrics, log_id) VALUES (?,?,?,?,?)", row
+                )
+        connection.execute("CREATE TABLE configs (id INTEGER PRIMARY KEY, run_name, config, created_at)")
+        connection.execute("INSERT INTO configs (run_name, config) VALUES ('first', '{\"lr\": 0.1}')")
+    connection.close()
 
 
 def fuzz(seconds: float, first: int = 0, most: int = 10**9) -> Findings:
