@@ -108,15 +108,17 @@ def test_a_token_that_others_can_read_is_refused(cli: Cli, tmp_path: Path) -> No
 def test_only_a_terminal_shows_the_token(tmp_path: Path) -> None:
     """On a terminal the address is whole, to be copied; what is not one may be a log."""
     command = [sys.executable, "-m", "chiplog", "ui", str(tmp_path), "--no-browser"]
-    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "SSH_CONNECTION": "10.0.0.1 5 10.0.0.2 22"}
     leader, follower = pty.openpty()
     with os.fdopen(leader, "rb", 0) as screen, subprocess.Popen(command, stdout=follower, env=environ) as process:
         os.close(follower)
         shown = b""
-        while b"\n" not in shown:
+        while b"stops the server" not in shown:
             shown += screen.read(4096)
         process.terminate()
-    assert re.fullmatch(rb"http://127.0.0.1:\d+/#token=[\w-]{24,}\s+", shown)
+    address, tunnel, end = shown.decode().split("\r\n")[:3]
+    port = re.fullmatch(r"http://127.0.0.1:(\d+)/#token=[\w-]{24,}", address)
+    assert port and f"ssh -L {port[1]}:127.0.0.1:{port[1]} " in tunnel and end == "Ctrl-C stops the server"
 
 
 def _entered(process: subprocess.Popen[str]) -> tuple[str, str]:

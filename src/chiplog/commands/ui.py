@@ -17,7 +17,7 @@ from chiplog.assembly import foreign_runs
 from chiplog.commands.shared.arguments import port
 from chiplog.core import messages
 from chiplog.core.errors import BadSetting, RunNotFound
-from chiplog.core.operating_system import POSIX
+from chiplog.core.operating_system import POSIX, hostname
 from chiplog.core.paths import cache_dir
 
 EXAMPLE = "chiplog ui runs --port 8080"
@@ -82,7 +82,7 @@ def run(args: Namespace) -> int:
 
     async def serve(entry: Path) -> None:
         def ready() -> None:
-            _announce(address, entry)
+            _announce(address, entry, _tunnel(args.host, listening.getsockname()[1], args.environ))
             if not args.no_browser:
                 _open(entry.as_uri(), args.environ)
 
@@ -134,10 +134,17 @@ def _token(file: str | None) -> str | None:
     return token
 
 
-def _announce(address: str, entry: Path) -> None:
+def _tunnel(host: str, port: int, environ: Mapping[str, str]) -> str:
+    """How to reach the page from the machine of somebody who is here over ssh."""
+    if not environ.get("SSH_CONNECTION") or host != "127.0.0.1":
+        return ""
+    return f"from your own machine: ssh -L {port}:{host}:{port} {hostname()}, then open the address there\n"
+
+
+def _announce(address: str, entry: Path, tunnel: str) -> None:
     """Print the address; with its token only on a terminal, because anything else may be a log that others read."""
     if sys.stdout.isatty():
-        print(address, flush=True)
+        print(f"{address}\n{tunnel}Ctrl-C stops the server", flush=True)
         return
     print(address.partition("#")[0], flush=True)
     print(messages.clean(f"to enter, open {entry}, which only you can read"), flush=True)
