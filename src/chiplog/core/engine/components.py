@@ -83,9 +83,9 @@ class Components:
         self, enabled: bool, every: int | None, concurrent: str | Iterable[str] | None, deadline: float | None
     ) -> None:
         """See `Run.trace`; a held run starts tracing once it keeps records."""
-        if isinstance(self.journal, MemoryJournal):
-            self.journal.tracing = (enabled, every)
         self.tracer.set(enabled and self.recorder.keeps and not self.recorder.held, every, concurrent, deadline)
+        if isinstance(self.journal, MemoryJournal):
+            self.journal.tracing = (enabled, every)  # after `set`, which raises for what it cannot do
 
     def describe(self) -> str:
         """See `Run.__repr__`."""
