@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import chiplog
-from chiplog.core.guarded import guarded
 from chiplog.integrations.shared.framework_run import FrameworkRun
 
 
@@ -132,14 +131,3 @@ def test_a_copy_in_another_process_has_no_run(settings: dict[str, object]) -> No
     copy = pickle.loads(pickle.dumps(hooks))
     assert copy.run is None and copy.settings == hooks.settings
     hooks.end()
-
-
-def test_an_error_is_reported_once_and_training_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the name of the hook."""
-
-    @guarded("keras", False)
-    def on_log() -> bool:
-        raise ValueError("odd")
-
-    assert [on_log(), on_log()] == [False, False]
-    assert capsys.readouterr().err == "chiplog: keras: on_log failed; training continues: ValueError('odd')\n"
