@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import chiplog
+from chiplog.metrics import flops
 from tests.support.framework_runs import stored_runs
 
 with warnings.catch_warnings():
@@ -59,6 +60,15 @@ def test_a_training_is_a_run_with_one_word() -> None:
     assert "train/samples_per_sec" in run.names() and run.series("train/step_time_sec").steps.tolist() == [1, 2, 4]
     assert run.config["model"]["n_embd"] == 16 and run.config["learning_rate"] == 5e-5
     assert run.config["parameters"] == one.model.num_parameters()
+
+
+def test_tokens_give_the_use_of_the_device() -> None:
+    """MFU, if tokens are counted and the peak is known: the operations come from the model's config."""
+    callback = ChiplogCallback(meter={"peak_tflops": 0.001})
+    trainer("none", callbacks=[callback], include_num_input_tokens_seen="all", eval_strategy="no").train()
+    [run] = stored_runs()
+    mfu, speed = run.series("train/mfu").values, run.series("train/tokens_per_sec").values
+    assert mfu.size == 3 and mfu[0] == pytest.approx(flops.count(model().config).model * speed[0] / 1e9)
 
 
 def test_resuming_from_a_checkpoint_is_an_attempt() -> None:

@@ -31,8 +31,9 @@ class ChiplogCallback(TrainerCallback, ExportableState):
     Training from a checkpoint is an attempt of the run that saved it; each trial of a hyperparameter search is a run.
     """
 
-    def __init__(self, run: Run | None = None, **settings: Any) -> None:
+    def __init__(self, run: Run | None = None, meter: Mapping[str, Any] | None = None, **settings: Any) -> None:
         self._hooks = FrameworkRun("transformers", run, **settings)
+        self._options = dict(meter or {})
         self._rows: dict[tuple[str, ...], tuple[str, ...]] = {}  # the names of rows of training, by those of `logs`
         self._evaluated: tuple[int, frozenset[str]] = (-1, frozenset())
         self._training = self._in_step = False
@@ -154,11 +155,12 @@ class ChiplogCallback(TrainerCallback, ExportableState):
         self._tokens = state.num_input_tokens_seen
         self._counts_tokens = str(args.include_num_input_tokens_seen) not in ("no", "False")
         self._samples = args.train_batch_size * args.gradient_accumulation_steps * world
-        options = {"total_steps": state.max_steps, "log_every": max(1, int(state.logging_steps or 1)), "devices": world}
+        every = max(1, int(state.logging_steps or 1))
+        options = {"total_steps": state.max_steps, "log_every": every, "devices": world, **self._options}
         config = getattr(model, "config", None)
         if self._counts_tokens and config is not None and getattr(model, "peft_config", None) is None:
             try:
-                run.meter(model=config, **options)
+                run.meter(**{"model": config, **options})
                 return
             except Exception as error:  # a model that the formula does not fit
                 failed("transformers: the operations per token, so there is no MFU,", error)

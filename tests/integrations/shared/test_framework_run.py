@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 
@@ -109,6 +110,21 @@ def test_a_training_that_has_ended_ends_its_run_when_the_next_begins(
     second.begin()
     assert second.run is None
     assert len(list((tmp_path / "p").iterdir())) == 2
+
+
+def test_hooks_in_a_forked_worker_keep_nothing(settings: dict[str, object], tmp_path: Path) -> None:
+    """The run belongs to the process that started it, which still ends it."""
+    hooks = FrameworkRun("keras", **settings)
+    hooks.start()
+    if (pid := os.fork()) == 0:
+        hooks.log({"forked": 1.0})
+        hooks.end()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    hooks.log({"loss": 1.0})
+    hooks.end()
+    [path] = (tmp_path / "p").iterdir()
+    assert chiplog.read(path).names() == ["loss"] and chiplog.read(path).state == "finished"
 
 
 def test_a_second_training_starts_another_run(settings: dict[str, object], tmp_path: Path) -> None:
