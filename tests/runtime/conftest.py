@@ -34,6 +34,7 @@ SCENARIOS = [
         "own_rows",
         "closed_under_way",
         "gone_before",
+        "refused",
         "one_after_the_other",
     ),
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from chiplog.store.journal import file_systems
 from chiplog.store.runs.state import state_of
 
 if TYPE_CHECKING:
+    from chiplog.runtime.ranks.reduce import Reduce
     from chiplog.runtime.ranks.rendezvous import Rendezvous
 
 
@@ -56,8 +58,8 @@ def make(
     """Start a run next to the current one from complete settings; for front ends that keep several.
 
     With `succeed`, the first rank that logs something keeps the run if rank 0 logs nothing; where it has been said who
-    keeps it, rows that are not kept are counted. With `elsewhere`, a run
-    whose directory cannot be written is kept in a temporary one.
+    keeps it, rows that are not kept are counted. With `elsewhere`, a run whose directory cannot be written is kept in a
+    temporary one.
     """
     mine = ranks_.detect(environ)
     keepers = ranks_.keepers(chosen.ranks, mine)
@@ -84,10 +86,13 @@ def make(
         if reduce is not None and not succeed:
             return other_ranks.take_part(identity, chosen, stages, reduce, sampled, unkept)
         return other_ranks.stand_by(identity, chosen, objects, stages, rules, environ, reduce, sampled)
-    _check_resume(chosen, identity, main=main)
-    sinks, services = open_sinks(chosen, objects, identity, environ) if main else ({}, {})
-    probes = [*open_probes(chosen, mine.local, environ), *probes]
-    opened = open_run(identity, chosen, sinks, config=config, stages=stages, rules=rules, services=services, main=main)
+    with _leaving_the_others(reduce):
+        _check_resume(chosen, identity, main=main)
+        sinks, services = open_sinks(chosen, objects, identity, environ) if main else ({}, {})
+        probes = [*open_probes(chosen, mine.local, environ), *probes]
+        opened = open_run(
+            identity, chosen, sinks, config=config, stages=stages, rules=rules, services=services, main=main
+        )
     if chosen.capture:
         start_capture(opened)
     if main:
@@ -100,6 +105,17 @@ def make(
     if succeed:
         other_ranks.announce_keeper(opened, other_ranks.claims(identity, chosen, environ))
     return opened
+
+
+@contextmanager
+def _leaving_the_others(reduce: Reduce | None) -> Iterator[None]:
+    """If the run cannot be started, tell the other ranks that this one does not come."""
+    try:
+        yield
+    except BaseException:
+        if reduce is not None:
+            reduce.abandon()
+        raise
 
 
 def _agree(

@@ -353,6 +353,20 @@ def gone_before(mine: Rank) -> Any:
     return {"longest": longest, "members": members}
 
 
+def refused(mine: Rank) -> Any:
+    """Rank 0 makes a mistake in `init`; how long the others wait for it, synchronously."""
+    began = time.perf_counter()
+    run = None
+    try:
+        run = mine.init(reduce="sync", probes="nonsense" if mine.rank == 0 else None)
+        run.log({"x": 1.0}, step=0)
+    except chiplog.ChiplogError:
+        pass
+    took = time.perf_counter() - began
+    dist.barrier()
+    return {"took": took, "started": run is not None}
+
+
 def several_calls(mine: Rank) -> Any:
     """Two calls a step, by ranks that are a little ahead of rank 0: it hears both rows of a step at once."""
     run, rows = mine.init(reduce="sync"), []

@@ -278,6 +278,12 @@ def test_a_rank_that_has_gone_before_the_group_is_formed_is_not_waited_for(told:
     assert max(rank["longest"] for rank in told.ranks) < 1.0
 
 
+@scenario("refused")
+def test_a_rank_0_whose_run_is_refused_is_not_waited_for(told: Told) -> None:
+    assert [rank["started"] for rank in told.ranks] == [False, True, True]
+    assert max(rank["took"] for rank in told.ranks) < 10.0
+
+
 @scenario("several_calls")
 def test_a_step_in_several_calls_is_over_all_ranks_in_each(told: Told) -> None:
     """Also where rank 0 hears what the others say of the second call before it makes it."""

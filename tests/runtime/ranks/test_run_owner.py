@@ -14,8 +14,9 @@ import pytest
 
 import chiplog
 from chiplog.core import records
-from chiplog.runtime.ranks import run_claims
+from chiplog.runtime.ranks import run_claims, run_owner
 from chiplog.runtime.ranks.run_claims import SharedClaims
+from chiplog.runtime.ranks.run_owner import Successor
 from chiplog.store import layout
 from chiplog.store.runs import state
 from tests.support.device_values import Faraway
@@ -227,3 +228,30 @@ def test_values_on_a_device_make_a_run_too(second: chiplog.Run) -> None:
     second.log({"x": Faraway(3.0)})
     assert second.finish()
     assert chiplog.read(second.dir).series("x").values.tolist() == [3.0]
+
+
+def test_claims_that_have_gone_are_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it polls, and at the end; torch prints a page each time. Then the rank keeps the run."""
+    asked, kept_by = [], []
+
+    class Gone:
+        def keeper(self) -> int | None:
+            asked.append("keeper")
+            raise ConnectionError("the store has gone")
+
+        def claim(self, rank: int) -> int:
+            asked.append("claim")
+            raise ConnectionError("the store has gone")
+
+    monkeypatch.setattr(run_owner, "AT_END", 0.3)
+    monkeypatch.setattr(run_owner, "POLL", 0.01)
+    successor: Successor
+
+    def keep() -> None:
+        kept_by.append(1)
+        successor.pages.release()
+
+    successor = Successor(1, Gone(), keep, lambda _: None)
+    successor.pages.append(records.Step(0, 0, 0, {"loss": 1.0}))
+    successor.decide()
+    assert kept_by == [1] and asked == ["keeper", "claim"]

@@ -107,6 +107,13 @@ class Reduce:
                 self._gaps.record_unsent(len(self._queue), self._queue.oldest.step, reason)
             self._queue.clear()
 
+    def abandon(self) -> None:
+        """Leave the group instead of starting, so that the other ranks do not wait for this one."""
+        try:
+            self._group.close()
+        except Exception:  # the group may be gone already
+            pass
+
     @property
     def has_group(self) -> bool:
         """Whether a process group exists yet."""

@@ -31,6 +31,7 @@ class Successor:
         self.pages = MemoryJournal(self._start)
         self._deciding = threading.RLock()
         self._ended = threading.Event()
+        self._failed = False  # once; then the claims are left alone until the end, as torch prints a page each time
         forks.watch(self)
 
     def _start(self) -> None:
@@ -69,9 +70,12 @@ class Successor:
                 self._let_go(self.pages.release())
 
     def _keeper(self, last: bool) -> int | None:
+        if self._failed and not last:
+            return None
         try:
             return self._claims.claim(self._rank) if last else self._claims.keeper()
         except Exception:  # the store has gone with its rank, or the disk fails: better kept twice than never
+            self._failed = True
             return self._rank if last else None
 
     def forked(self) -> None:
