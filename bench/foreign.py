@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import sqlite3
 import struct
 import subprocess
@@ -28,6 +27,8 @@ POINTS = int(os.environ.get("BENCH_POINTS", "1000000"))
 ROWS, VALUES = 100_000, 20
 START = 1_763_000_000 * 10**9
 BLOCK = 32 << 10
+SOURCE_MB = int(os.environ.get("BENCH_SOURCE_MB", "256"))
+BLOCK_ROWS = 100_000
 
 ACCUMULATOR = """
 import sys, time
@@ -37,6 +38,13 @@ accumulator = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0})
 accumulator.Reload()
 count = sum(len(accumulator.Scalars(tag)) for tag in accumulator.Tags()["scalars"])
 print(count, time.process_time() - began)
+"""
+OPEN = """
+import resource, sys
+from pathlib import Path
+from chiplog.store.foreign.cached_runs import refresh
+assert refresh(Path(sys.argv[1]), Path(sys.argv[2])) is not None
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 CLIENT = """
 import sys, time
@@ -58,7 +66,7 @@ def foreign() -> Iterator[Figure]:
         yield from _wandb(folder / "wandb")
         yield from _mlflow(folder / "mlflow")
         yield from _many(folder / "many")
-    yield Figure("memory of this process, at most", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MB")
+        yield from _memory(folder / "memory")
 
 
 def _timed(path: Path, points: int) -> float:
@@ -143,6 +151,23 @@ def _mlflow(folder: Path) -> Iterator[Figure]:
     ours, theirs = _timed(path, POINTS), _theirs(CLIENT, path, POINTS)
     yield Figure(f"MLflow's SQLite, {POINTS:,} points", ours, "s")
     yield Figure("times as fast as get_metric_history", theirs / ours, "x", 20.0, at_least=True)
+
+
+def _memory(folder: Path) -> Iterator[Figure]:
+    """Of a process that opens a large source; the bar is for 2 GB, and less is enough to see whether it grows."""
+    place = folder / "logs"
+    place.mkdir(parents=True)
+    tags = events.Tags()
+    rows = (tags.scalars(START + at * 1000, at, {f"train/metric_{at % 10}": math.sin(at)}) for at in range(BLOCK_ROWS))
+    block = b"".join(rows)
+    with (place / "events.out.tfevents.1763000000.host").open("wb") as file:
+        file.write(events.version(START))
+        while file.tell() < SOURCE_MB << 20:
+            file.write(block)
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, str(place), str(folder / "cache")], capture_output=True, text=True, check=True
+    )
+    yield Figure(f"memory to open {SOURCE_MB:,} MB of event files", float(done.stdout), "MB", 300.0)
 
 
 def _many(folder: Path) -> Iterator[Figure]:

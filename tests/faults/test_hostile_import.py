@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import random
@@ -9,6 +10,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,13 +50,32 @@ def corpus(folder: Path) -> None:
         noise = chance.randbytes(3000)
         for name in (
             "events.out.tfevents.1.host", "run-a.wandb", "x.db", "y.sqlite", "metrics.csv", "result.json", "log.jsonl",
-            "z.parquet", "trainer_state.json", "training_args.bin", "meta.yaml", "model.pkl",
+            "z.parquet", "trainer_state.json", "training_args.bin", "meta.yaml", "model.pkl", "offline.zip", "journal.log",
+            "plots/metrics/a.tsv", "inbox/w/0.jsonl", "messages.json", "experiment.json", "task.json",
         ):  # fmt: skip
             place = folder / str(number) / name
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(noise if number % 2 else bomb + noise)
         (folder / str(number) / "run-b.wandb").write_bytes(b":W&B" + struct.pack("<HB", 0xBEE1, 0) + noise)
         (folder / str(number) / "p.parquet").write_bytes(b"PAR1" + noise + b"PAR1")
+        (folder / str(number) / "j.log").write_bytes(b'{"op_code":0}\n{"op_code":4,"study_id":9}\n[]\n' + noise)
+        (folder / str(number) / "s.json").write_bytes(b'[\n{"log": "step", "time": 0, "loss": "x"},\n' + noise)
+        (folder / str(number) / "e.jsonl").write_bytes(b'{"timestamp": 1, "rank": [], "metrics": {}}\n' + noise)
+        with zipfile.ZipFile(folder / str(number) / "c.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("experiment.json", '{"offline_id": "../../x", "start_time": 1e400, "tags": 3}')
+            upload = {
+                "file_path": "../../../etc/passwd",
+                "upload_type": "text-sample",
+                "additional_params": {"fileName": "../x"},
+            }
+            archive.writestr(
+                "messages.json", json.dumps({"type": "file_upload", "payload": upload}) + "\n" + "[" * 99999
+            )
+    with zipfile.ZipFile(folder / "0" / "b.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("task.json", '{"id": "a", "hyperparams": 3, "tags": "x"}')
+        with archive.open("metrics.jsonl", "w") as inside:
+            for _ in range(96):  # a bomb: 96 MiB in 100 KB
+                inside.write(b"0" * (1 << 20))
     run = folder / "mlruns" / "0" / "r"
     (run / "metrics").mkdir(parents=True)
     (run / "meta.yaml").write_text("run_id: !!python/object/apply:os.system ['touch /tmp/never']\nstatus: 3\n")

@@ -25,6 +25,7 @@ from chiplog.store.layout import Segment
 from chiplog.store.parts import compaction
 from chiplog.store.parts.format import KINDS, PartInfo, file_of
 from chiplog.store.parts.writer import write
+from chiplog.store.points.columns import Floats, Ints
 from chiplog.store.spans.columns import SpanColumns
 from chiplog.version import VERSION
 
@@ -89,13 +90,7 @@ class RunWriter:
         self._ready(int(points.times[0]))
         count, seq, names = len(points.steps), self.written.seq, points.names
         seqs = np.arange(seq, seq + count, dtype=np.int64)
-        metrics = [{names[at]: value} for at, value in zip(points.which.tolist(), points.values.tolist(), strict=True)]
-        rows = list(map(records.Step, seqs.tolist(), points.times.tolist(), points.steps.tolist(), metrics))
-        heads = _encoder.encode_lines(rows).replace(b"}}\n", b"}\n").split(b"\n")
-        heads.pop()
-        new = [b'%b,"crc":%d}\n' % (head, crc32(head)) for head in heads]
-        for at in np.flatnonzero(~np.isfinite(points.values)).tolist():
-            new[at] = lines.line_of(rows[at])  # JSON has no such numbers
+        new = _lines(points, seqs)
         if self._collected is not None:
             self._collected.points.feed_points(names, points.which, points.steps, seqs, points.times, points.values)
         self.written.points += count
@@ -228,4 +223,24 @@ class RunWriter:
         write(self.run / layout.PARTS, segment, about, points=points, rows=self._rows, spans=spans)
 
 
-_encoder = msgspec.json.Encoder()
+def _lines(points: Points, seqs: Ints) -> list[bytes]:
+    """A line per point, as `lines.line_of` writes it, a column at a time."""
+    names = [_encode(name) for name in points.names]
+    columns = (_texts(seqs), _texts(points.times), _texts(points.steps), [names[at] for at in points.which.tolist()])
+    heads = [_HEAD % row for row in zip(*columns, _texts(points.values), strict=True)]
+    new = [_LINE % row for row in zip(heads, map(crc32, heads), strict=True)]
+    odd = ~(np.isfinite(points.values) & np.isfinite(points.steps))  # JSON has no such numbers
+    for at in np.flatnonzero(odd).tolist():
+        metrics = {points.names[points.which[at]]: float(points.values[at])}
+        step = points.steps[at].item()
+        new[at] = lines.line_of(records.Step(int(seqs[at]), int(points.times[at]), step, metrics))
+    return new
+
+
+def _texts(numbers: Ints | Floats) -> list[bytes]:
+    return _encode(numbers.tolist())[1:-1].split(b",")
+
+
+_encode = msgspec.json.Encoder().encode
+_HEAD = b'{"log":"step","seq":%b,"time":%b,"step":%b,"metrics":{%b:%b}'
+_LINE = b'%b,"crc":%d}\n'
