@@ -13,6 +13,7 @@ from chiplog.core.values.text import words
 from chiplog.store.foreign.formats import csv_files, dvclive, json_files, mlflow, parquet_files, surogate, trainer_state
 from chiplog.store.foreign.formats.aim import repository as aim
 from chiplog.store.foreign.formats.archives import clearml, comet
+from chiplog.store.foreign.formats.ezpz import datasets as ezpz_datasets
 from chiplog.store.foreign.formats.ezpz import lines as ezpz
 from chiplog.store.foreign.formats.optuna import database as optuna
 from chiplog.store.foreign.formats.optuna import journal as optuna_journal
@@ -25,7 +26,7 @@ from chiplog.store.foreign.protocol import LATEST, About, Folder, ForeignRun, Fo
 # The first that recognises a file has it, so those that look at any file of a kind come last.
 FORMATS: Sequence[Format] = (
     tensorboard, wandb, mlflow, trackio, trackio_parquet, optuna, optuna_journal, dvclive, clearml, comet,
-    aim, trainer_state, surogate, ezpz, json_files, csv_files, parquet_files,
+    aim, trainer_state, surogate, ezpz, ezpz_datasets, json_files, csv_files, parquet_files,
 )  # fmt: skip
 DEEPEST = 12  # folders below the one that was named
 MOST = 50_000  # folders that are looked into

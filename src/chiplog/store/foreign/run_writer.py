@@ -231,9 +231,8 @@ def _lines(points: Points, seqs: Ints) -> list[bytes]:
     new = [_LINE % row for row in zip(heads, map(crc32, heads), strict=True)]
     odd = ~(np.isfinite(points.values) & np.isfinite(points.steps))  # JSON has no such numbers
     for at in np.flatnonzero(odd).tolist():
-        metrics = {points.names[points.which[at]]: float(points.values[at])}
-        step = points.steps[at].item()
-        new[at] = lines.line_of(records.Step(int(seqs[at]), int(points.times[at]), step, metrics))
+        metrics: dict[str, int | float | bool | str] = {points.names[points.which[at]]: float(points.values[at])}
+        new[at] = lines.line_of(records.Step(int(seqs[at]), int(points.times[at]), points.steps[at].item(), metrics))
     return new
 
 

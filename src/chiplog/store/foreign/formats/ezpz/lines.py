@@ -26,14 +26,14 @@ def find(folder: Folder) -> list[ForeignRun]:
     runs = []
     for name in folder.free(".jsonl"):
         path = folder.path / name
-        if _is_history(path):
+        if is_history(path):
             folder.taken |= {name, FACTS}
             key = f"{NAME}:{path.resolve()}"
             runs.append(ForeignRun(NAME, key, path, (path,), partial(_about, path), partial(_read, path)))
     return runs
 
 
-def _is_history(path: Path) -> bool:
+def is_history(path: Path) -> bool:
     try:
         with reading.open_path(path, regular=True) as file:
             line, newline, _ = file.read(FIRST).partition(b"\n")
