@@ -93,7 +93,7 @@ def is_service(name: str) -> bool:
         return True
     if name in _foreign(GROUP):
         return False
-    raise _unknown(name)
+    raise unknown(name)
 
 
 def with_console(sinks: Mapping[str, Options], *, add: bool = True) -> dict[str, Options]:
@@ -112,7 +112,7 @@ def service_options(name: str) -> tuple[str, ...]:
     if spec is not None and spec.submodule_search_locations is not None:
         spec = find_spec(f"chiplog.sinks.{name}.sink")
     if spec is None or spec.origin is None:
-        raise _unknown(name)
+        raise unknown(name)
     opener = next(
         node
         for node in ast.parse(Path(spec.origin).read_bytes()).body
@@ -202,7 +202,7 @@ def _opener(name: str) -> Opener:
         if (entry := _foreign(group).get(name)) is not None:
             factory: Opener = entry.load()
             return factory
-    raise _unknown(name)
+    raise unknown(name)
 
 
 def _missing(name: str, package: str | None) -> MissingPackage:
@@ -215,8 +215,10 @@ def _missing(name: str, package: str | None) -> MissingPackage:
     return MissingPackage(f"the {name!r} sink needs the {package!r} package: pip install 'chiplog[{name}]'")
 
 
-def _unknown(name: str) -> UnknownSink:
-    return UnknownSink(f"no sink named {name!r}; {did_you_mean(name, names(), 1)}available: {', '.join(names())}")
+def unknown(name: str, more: Iterable[str] = ()) -> UnknownSink:
+    """The error for a name that no sink has, with the choices, and `more` of the caller's own."""
+    choices = [*dict.fromkeys((*names()[:-1], *more)), NONE]
+    return UnknownSink(f"no sink named {name!r}; {did_you_mean(name, choices, 1)}available: {', '.join(choices)}")
 
 
 def is_installed(package: str) -> bool:

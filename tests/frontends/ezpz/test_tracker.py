@@ -99,13 +99,18 @@ def test_a_registered_backend_works_beside_ours(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "metrics.csv").exists()
 
 
-def test_an_unknown_name_is_a_warning_with_the_choices(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing is raised; without any backend left there is a tracker that does nothing."""
-    history = History(backends="wanbd")
+@pytest.mark.parametrize(("name", "near"), [("wanbd", "wandb"), ("mine-to", "mine-too"), ("xyz", "")])
+def test_an_unknown_name_is_a_warning_with_the_choices(
+    name: str, near: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each once, registered ones too, and the most similar first; without any backend left, a tracker does nothing."""
+    monkeypatch.setattr(trackers, "_registered", {"mine-too": Mine})
+    history = History(backends=name)
     assert isinstance(history.tracker, NullTracker)
-    assert "'wanbd' is left out" in caplog.text
-    choices = caplog.text.strip().partition("available: ")[2].split(", ")
-    assert {"wandb", "csv", "mlflow", "none"} <= set(choices) and len(choices) == len(set(choices))
+    what, *listed = caplog.text.strip().split("available: ")
+    assert what.endswith(f"{name!r} is left out: no sink named {name!r}; {f'did you mean {near!r}? ' * bool(near)}")
+    (choices,) = (one.split(", ") for one in listed)
+    assert {"wandb", "csv", "mlflow", "none", "mine-too"} <= set(choices) and len(choices) == len(set(choices))
 
 
 def test_a_backend_that_cannot_be_made_is_a_warning(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:

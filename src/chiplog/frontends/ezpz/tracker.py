@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chiplog import ChiplogError, Run, TrackerBackend
+from chiplog.core.errors import UnknownSink
 from chiplog.frontends.ezpz.backends.built_in import BuiltInBackend, CSVBackend, MLflowBackend, OtherSink, WandbBackend
 from chiplog.frontends.ezpz.backends.custom import DirectBackends, QueuedCalls, name_of, sink_factory
 from chiplog.frontends.ezpz.backends.service_runs import ActiveWandb
@@ -206,10 +207,10 @@ def open_backends(
             else:
                 registry.is_service(name)  # raises for an unknown name
                 opened.append(OtherSink(name, **arguments))
+        except UnknownSink:
+            logger.warning("backend %r is left out: %s", name, registry.unknown(name, _registered))
         except ChiplogError as error:
-            choices = [*dict.fromkeys((*registry.names()[:-1], *_registered)), registry.NONE]
-            why = str(error).partition("; available: ")[0]
-            logger.warning("backend %r is left out: %s; available: %s", name, why, ", ".join(choices))
+            logger.warning("backend %r is left out: %s", name, error)
         except Exception as error:
             logger.warning("backend %r is left out: %s: %s", name, type(error).__name__, error)
     return opened
