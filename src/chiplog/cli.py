@@ -162,7 +162,9 @@ class _VerbParser(_OneLineParser):
             finally:
                 self._inside = False
         if rest and not self._inside:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            options = [name for action in self._actions for name in action.option_strings]
+            hint = did_you_mean(rest[0].partition("=")[0], options, 1).strip() if rest[0].startswith("--") else ""
+            self.error(f"unrecognized arguments: {' '.join(rest)}" + (f" ({hint})" if hint else ""))
         return parsed, rest
 
 

@@ -78,7 +78,7 @@ def test_a_verb_with_a_mistake(cli: Cli, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["plot", "first", "--lgo", "loss"], "unrecognized arguments: --lgo"),
+        (["plot", "first", "--lgo", "loss"], "unrecognized arguments: --lgo loss (did you mean '--log'?); usage: "),
         (["plot", "first", "--marker", "x"], "argument --marker: invalid choice: 'x'"),
         (["tail", "a", "b"], "unrecognized arguments: b"),
         (["compare"], "the following arguments are required: RUN"),
@@ -148,6 +148,7 @@ def test_a_missing_package_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch
         name for name in sys.modules if name.startswith(("chiplog.views.charts.text_plot", "chiplog.commands.plot"))
     ]:
         monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("chiplog.views.charts.text_plot", raising=False)  # from which it would be imported, too
     monkeypatch.setitem(sys.modules, "numpy", None)
     code, _, err = cli("plot")
     assert code == 2

@@ -12,6 +12,7 @@ from torch.utils.tensorboard import SummaryWriter
 import chiplog
 from chiplog.cli import main
 from chiplog.store.foreign import conversion
+from tests.commands.conftest import Cli
 from tests.support.foreign_stores import snapshot, values
 
 
@@ -107,6 +108,12 @@ def test_in_place_every_verb_takes_the_path(logs: Path, capsys: pytest.CaptureFi
         assert main(words) == 0, words
         assert capsys.readouterr().out
     assert snapshot(logs) == before and not Path("runs").exists()
+
+
+def test_runs_of_chiplog_need_no_import(cli: Cli, path: Path) -> None:
+    """The message names what lists them."""
+    code, _, err = cli("import", str(path.parent.parent))
+    assert code == 2 and "has runs of chiplog, which need no import: `chiplog ls " in err
 
 
 def test_in_python_a_path_is_read_and_a_folder_listed(logs: Path) -> None:

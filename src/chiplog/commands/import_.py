@@ -13,6 +13,7 @@ from chiplog.core import display, messages
 from chiplog.core.errors import RunNotFound
 from chiplog.core.operating_system import check_writes
 from chiplog.core.values.text import words
+from chiplog.store import layout
 from chiplog.views.strict_json import pretty
 from chiplog.views.table import table
 
@@ -59,6 +60,8 @@ def run(args: Namespace) -> int:
         if not path.exists():
             raise RunNotFound(f"no file or folder {text!r}")
         found_here = registry.find(path)
+        if not found_here and next(layout.find_runs(path), None) is not None:
+            raise RunNotFound(f"{text!r} has runs of chiplog, which need no import: `chiplog ls {text}` lists them")
         if not found_here:
             raise RunNotFound(registry.no_runs_in(text))
         runs += found_here

@@ -56,7 +56,9 @@ def run(args: Namespace) -> int:
         if path.is_file():
             raise RunNotFound(foreign_runs.no_runs_in(path))
         if not path.is_dir() and (args.runs or args.export):
-            raise RunNotFound(f"no directory {str(path)!r}; use the one given to chiplog.init(dir=...)")
+            raise RunNotFound(
+                f"no directory {str(path)!r}; this takes directories of runs, by default {args.root}, not single runs"
+            )
     if not root.is_dir():
         messages.say(f"no directory {str(root)!r} yet; runs appear when they start")
     if args.export:

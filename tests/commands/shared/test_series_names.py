@@ -30,3 +30,9 @@ def test_the_last_word_of_a_name_is_enough() -> None:
     """But not a part of a word, and only if no name is exactly that."""
     assert match(["loss"], [*NAMES, "val_loss", "gloss"]) == ["eval/loss", "train/loss", "val_loss"]
     assert match(["loss"], [*NAMES, "loss"]) == ["loss"]
+
+
+def test_a_run_without_series_says_so() -> None:
+    """Instead of a list that is empty."""
+    with pytest.raises(UnknownSeries, match="no series 'loss': no numbers have been logged in this run"):
+        match(["loss"], [])

@@ -40,6 +40,7 @@ def test_the_last_records_once(cli: Cli) -> None:
 def test_a_finished_run_ends_at_once(cli: Cli) -> None:
     """Following a finished run shows its end and returns."""
     assert cli("tail", "first")[1].splitlines()[-1] == "== finished"
+    assert cli("tail", "-f", "first") == cli("tail", "first")  # as tail(1) has it
 
 
 def test_a_live_run_is_followed_to_its_end(following: subprocess.Popen[str]) -> None:

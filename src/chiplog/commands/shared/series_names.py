@@ -19,8 +19,10 @@ def match(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
         matching = [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
         matching = matching or [name for name in names if ends_in(name, pattern)]
         if not matching:
+            if not names:
+                raise UnknownSeries(f"no series {pattern!r}: no numbers have been logged in this run")
             hint = did_you_mean(pattern, names)
-            raise UnknownSeries(f"no series {pattern!r}; {hint}available: {some(names) or 'none'}")
+            raise UnknownSeries(f"no series {pattern!r}; {hint}available: {some(names)}")
         matches.update(dict.fromkeys(matching))
     return list(matches)
 

@@ -20,6 +20,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-n", type=whole_number, default=10, metavar="N", help="start with the last N records or lines (default: 10)"
     )
+    parser.add_argument("-f", "--follow", action="store_true", help="wait for more until the run ends (the default)")
     parser.add_argument("--once", action="store_true", help="exit after the last records instead of waiting for more")
     parser.add_argument("--console", action="store_true", help="show what the run printed, if it was captured")
 
