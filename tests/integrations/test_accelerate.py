@@ -47,5 +47,11 @@ def test_hooks_of_another_version(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     tracker = integration.ChiplogTracker("p")
     for _ in range(2):
         tracker.log()  # type: ignore[call-arg]
+    passed = Accelerator(log_with=[integration.ChiplogTracker("passed")], cpu=True)
+    passed.init_trackers("ignored", config={"lr": 0.1})
+    passed.log({"loss": 1.0}, step=3)
+    passed.end_training()
+    [stored] = stored_runs("passed")
+    assert stored.config["lr"] == 0.1 and stored.names() == ["loss"]
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all("chiplog works with 1.10 to" in line for line in lines)

@@ -39,4 +39,4 @@ def test_the_plugin_adds_the_callback_for_transformers(
     [run] = stored_runs()
     assert run.config["axolotl"] == {"base_model": "m"} and "train/loss" in run.names()
     assert plugin.add_callbacks_post_trainer(None) == []
-    assert "chiplog works with 0.10 to 0.19" in capsys.readouterr().err
+    assert "chiplog works with 0.19" in capsys.readouterr().err

@@ -89,5 +89,5 @@ def test_odd_calls(capsys: pytest.CaptureFixture[str]) -> None:
             assert for_catboost.ChiplogCallback().after_iteration(SimpleNamespace()) is True
             for_lightgbm.ChiplogCallback()(SimpleNamespace(iteration=0))
     err = capsys.readouterr().err
-    assert "chiplog works with 2.0 to 3.2" in err and "chiplog works with 4.0 to 4.7" in err
+    assert "chiplog works with 2.1 to 3.2" in err and "chiplog works with 4.5 to 4.7" in err
     assert "chiplog works with 1.2" in err and "Traceback" not in err

@@ -57,4 +57,4 @@ def test_odd_calls(capsys: pytest.CaptureFixture[str]) -> None:
         writer.close()
         callback._on_training_start()
         callback._on_training_end()
-    assert capsys.readouterr().err.count("chiplog works with 2.3 to 2.9") == 3
+    assert capsys.readouterr().err.count("chiplog works with 2.7 to 2.9") == 3

@@ -169,7 +169,7 @@ def test_a_hook_of_another_shape_is_reported_once_with_the_versions(capsys: pyte
         callback.on_log({"loss": 1.0})  # type: ignore[call-arg]
         callback.on_train_begin(None, SimpleNamespace(), None)
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 and all("chiplog works with 4.46 to" in line for line in lines)
+    assert len(lines) == 2 and all("chiplog works with 4.57 to" in line for line in lines)
 
 
 def test_other_ranks_and_forked_workers_write_nothing() -> None:

@@ -36,4 +36,4 @@ def test_other_versions(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     for _ in range(2):
         integration.ChiplogTracking("p", "e").log()
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 and all("chiplog works with 0.5 to 0.9" in line for line in lines)
+    assert len(lines) == 2 and all("chiplog works with 0.9" in line for line in lines)

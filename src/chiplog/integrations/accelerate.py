@@ -82,7 +82,7 @@ def _register() -> None:
     register = getattr(tracking, "register_tracker_class", None)
     if register is None:
         advice = 'log_with=[ChiplogTracker("tiny-lm")] works here'
-        messages.say(f'{ACCELERATE.shape()}; log_with="chiplog" needs 1.13 or newer, and {advice}')
+        messages.say(f'{ACCELERATE.shape()}; log_with="chiplog" needs 1.15 or newer, and {advice}')
     elif "chiplog" not in tracking.LOGGER_TYPE_TO_CLASS:
         register(ChiplogTracker)
 

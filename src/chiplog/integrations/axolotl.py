@@ -9,7 +9,7 @@ from axolotl.integrations.base import BasePlugin
 from chiplog.integrations.shared.hooks import Framework, hook
 from chiplog.integrations.transformers import ChiplogCallback
 
-AXOLOTL = Framework("Axolotl", "axolotl", "0.10 to 0.19")
+AXOLOTL = Framework("Axolotl", "axolotl", "0.19")
 NO_CALLBACKS: list[Any] = []
 
 

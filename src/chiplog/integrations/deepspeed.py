@@ -11,7 +11,7 @@ from chiplog.core import messages
 from chiplog.integrations.shared.framework_run import FrameworkRun
 from chiplog.integrations.shared.hooks import Framework, hook
 
-DEEPSPEED = Framework("DeepSpeed", "deepspeed", "0.14 to 0.19")
+DEEPSPEED = Framework("DeepSpeed", "deepspeed", "0.19")
 
 
 @hook(DEEPSPEED, None)

@@ -8,7 +8,7 @@ from chiplog.core.run import Run
 from chiplog.integrations.shared.framework_run import FrameworkRun
 from chiplog.integrations.shared.hooks import Framework, hook
 
-LIGHTGBM = Framework("LightGBM", "lightgbm", "4.0 to 4.7")
+LIGHTGBM = Framework("LightGBM", "lightgbm", "4.5 to 4.7")
 
 
 class ChiplogCallback:

@@ -18,7 +18,7 @@ try:
 except ImportError:  # it has another place in this version
     ControllerCallback = object
 
-RAY = Framework("Ray", "ray", "2.40 to 2.60")
+RAY = Framework("Ray", "ray", "2.60")
 STEP = "training_iteration"
 # What Tune adds to every result, and the trial did not report.
 ADDED = {

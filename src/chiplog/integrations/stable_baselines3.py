@@ -17,7 +17,7 @@ from chiplog.core.values.media import Image
 from chiplog.integrations.shared.framework_run import FrameworkRun
 from chiplog.integrations.shared.hooks import Framework, hook
 
-STABLE_BASELINES3 = Framework("Stable-Baselines3", "stable_baselines3", "2.3 to 2.9")
+STABLE_BASELINES3 = Framework("Stable-Baselines3", "stable_baselines3", "2.7 to 2.9")
 
 
 class ChiplogWriter(logger.KVWriter):

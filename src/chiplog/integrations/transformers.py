@@ -19,7 +19,7 @@ from chiplog.integrations.shared.completions import Completions
 from chiplog.integrations.shared.framework_run import FrameworkRun
 from chiplog.integrations.shared.hooks import Framework, hook
 
-TRANSFORMERS = Framework("transformers", "transformers", "4.46 to 5.22")
+TRANSFORMERS = Framework("transformers", "transformers", "4.57 to 5.22")
 PROJECT = "huggingface"  # the default of the arguments, which is nobody's choice
 ALONG = {"epoch", "num_input_tokens_seen"}  # in rows of evaluations, too
 LAST = {"total_flos", "train_loss"}  # in the last row only, which summarises the training

@@ -11,7 +11,7 @@ from chiplog.core import messages
 from chiplog.integrations.shared.framework_run import FrameworkRun
 from chiplog.integrations.shared.hooks import Framework, hook
 
-VERL = Framework("verl", "verl", "0.5 to 0.9")
+VERL = Framework("verl", "verl", "0.9")
 NAME = "chiplog"
 
 

@@ -12,7 +12,7 @@ from chiplog.core.run import Run
 from chiplog.integrations.shared.framework_run import FrameworkRun
 from chiplog.integrations.shared.hooks import Framework, hook
 
-XGBOOST = Framework("XGBoost", "xgboost", "2.0 to 3.2")
+XGBOOST = Framework("XGBoost", "xgboost", "2.1 to 3.2")
 
 
 class ChiplogCallback(TrainingCallback):
