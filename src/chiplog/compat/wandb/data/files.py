@@ -23,6 +23,7 @@ class Files:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._at_end: dict[Path, str] = {}  # files to copy at the end, and their names
+        self._copied: dict[Path, tuple[int, int]] = {}  # the size and the time of a file when it was copied
         self.dir = run.dir / OWN
         if not run.inert:
             try:
@@ -59,6 +60,7 @@ class Files:
                 continue
             name = str(path.relative_to(folder)) if folder and path.is_relative_to(folder) else path.name
             if policy != "end":
+                self._copied[path] = _version(path)
                 self._run.artifact(path, name)
             if policy != "now":
                 self._at_end[path] = name
@@ -72,13 +74,18 @@ class Files:
         return None
 
     def complete(self) -> None:
-        """Copy what was to be copied at the end, and record what the script wrote to `run.dir`."""
+        """Copy what was to be copied at the end and has changed; record what the script wrote to `run.dir`."""
         for path, name in self._at_end.items():
-            if path.is_file():
+            if path.is_file() and self._copied.get(path) != _version(path):
                 self._run.artifact(path, name)
         for path in _files(self.dir):
             name = str(path.relative_to(self.dir))
             self._run.write(records.File, name=name, path=f"{OWN}/{name}", size=path.stat().st_size)
+
+
+def _version(path: Path) -> tuple[int, int]:
+    about = path.stat()
+    return about.st_size, about.st_mtime_ns
 
 
 def _write(run: Path, name: str, step: float, data: bytes) -> str:

@@ -86,12 +86,13 @@ def _value(value: Any) -> Any:
     if kind == "image":
         return Image(value.image.encoded_image_string)
     if kind == "tensor":
-        return _tensor(value.tensor)
+        return _tensor(value.tensor, value.metadata.plugin_data.plugin_name)
     return None
 
 
-def _tensor(tensor: Any) -> Any:
-    if tensor.tensor_shape.dim and len(tensor.string_val) == 1:
+def _tensor(tensor: Any, plugin: str) -> Any:
+    # Without a dimension, a string is text or the layout of a plugin.
+    if len(tensor.string_val) == 1 and (tensor.tensor_shape.dim or plugin == "text"):
         return chiplog.Text(tensor.string_val[0].decode("utf-8", "backslashreplace"))
     if tensor.tensor_shape.dim:
         return None
