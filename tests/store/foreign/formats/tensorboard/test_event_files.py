@@ -11,11 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.plugins.histogram import summary_v2 as histogram_v2
-from tensorboard.plugins.scalar import summary_v2 as scalar_v2
-from tensorboard.plugins.text import summary_v2 as text_v2
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from torch.utils.tensorboard import SummaryWriter
 
 from chiplog.core import records
@@ -66,40 +61,6 @@ def test_text_histograms_and_images_come_over(tmp_path: Path) -> None:
     (picture,) = run.records("file")
     assert isinstance(picture, records.File) and picture.media == "image/png"
     assert (run.path / picture.path).read_bytes().startswith(b"\x89PNG")
-
-
-def write_events(folder: Path, *events: Event) -> None:
-    writer = EventFileWriter(str(folder))
-    for event in events:
-        writer.add_event(event)
-    writer.close()
-
-
-def test_tensors_of_tensorflow_2_are_scalars_histograms_and_texts(tmp_path: Path) -> None:
-    """TensorFlow 2 stores everything as tensors, and only the metadata tell what they are."""
-    folder = tmp_path / "run"
-    write_events(
-        folder,
-        *(Event(wall_time=2e9 + step, step=step, summary=scalar_v2.scalar_pb("loss", 0.1 * step)) for step in range(9)),
-        Event(wall_time=2e9, step=3, summary=histogram_v2.histogram_pb("w", np.arange(64.0), buckets=4)),
-        Event(wall_time=2e9, step=4, summary=text_v2.text_pb("t", "hello")),
-    )
-    (run,) = opened(folder, tmp_path / "cache")
-    assert values(run)["loss"] == [(step, float(np.float32(0.1 * step))) for step in range(9)]
-    (histogram,) = run.records("histogram")
-    assert isinstance(histogram, records.HistogramRecord) and histogram.counts == [16.0] * 4
-    assert np.allclose(np.array(histogram.edges, float), np.linspace(0, 63, 5))
-    (text,) = run.records("text")
-    assert isinstance(text, records.TextRecord) and text.text == "hello"
-
-
-def test_hyperparameters_are_the_config(tmp_path: Path) -> None:
-    """`add_hparams` of torch becomes the config of the run it opens."""
-    with SummaryWriter(str(tmp_path / "run")) as writer:
-        writer.add_hparams({"lr": 0.1, "layers": 4, "name": "x", "on": True}, {"best": 0.5}, run_name="trial")
-    (trial,) = [run for run in opened(tmp_path / "run", tmp_path / "cache") if run.name == "trial"]
-    assert trial.config == {"lr": 0.1, "layers": 4, "name": "x", "on": True}
-    assert trial.state == "finished"
 
 
 def test_a_restart_hides_what_it_purges(tmp_path: Path) -> None:

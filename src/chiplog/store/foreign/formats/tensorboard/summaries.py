@@ -22,7 +22,8 @@ _DTYPES = {
 }  # fmt: skip
 _BFLOAT16, _STRING = 14, 7
 _FLOATS = {5: (4, "<f4"), 6: (8, "<f8")}  # float_val, double_val
-_INTEGERS = (7, 10, 11, 16, 17)  # int_val, int64_val, bool_val, uint32_val, uint64_val
+_INTEGERS = (7, 10, 11, 16)  # int_val, int64_val, bool_val, uint32_val
+_UNSIGNED = 17  # uint64_val
 _STATES = {1: "finished", 2: "failed"}
 
 
@@ -135,6 +136,8 @@ def _tensor(data: bytes) -> tuple[int, list[int], list[bytes], NDArray[np.float6
             floats.append(np.frombuffer(raw[: len(raw) // size * size], code).astype(np.float64))
         elif number in _INTEGERS:
             integers += reader.varints(kind, value)
+        elif number == _UNSIGNED:
+            integers += [one % 2**64 for one in reader.varints(kind, value)]
         elif number == 13:  # half_val: the bits of each, as integers
             bits = np.array(reader.varints(kind, value), np.int64).astype(np.uint16)
             floats.append(_bfloat(bits) if dtype == _BFLOAT16 else bits.view(np.float16).astype(np.float64))
