@@ -59,14 +59,15 @@ class Trial:
 def param(value: Plain, distribution: Plain) -> Plain:
     """A param as it was suggested: Optuna stores integers as decimals, and choices as their index."""
     about = decoded(distribution.encode()) if isinstance(distribution, str) else distribution
-    if not isinstance(about, dict) or not isinstance(value, (int, float)):
+    if not isinstance(about, dict) or not isinstance(value, (int, float)) or value - value != 0:
         return value
     if about.get("name") == "CategoricalDistribution":
-        choices = about.get("attributes", {}).get("choices")
-        valid = isinstance(choices, list) and value == int(value) and 0 <= value < len(choices)
-        return choices[int(value)] if valid else value
-    whole = str(about.get("name", "")).startswith("Int") and value - value == 0
-    return int(value) if whole else value
+        attributes = about.get("attributes")
+        choices = attributes.get("choices") if isinstance(attributes, dict) else None
+        if isinstance(choices, list) and value == int(value) and 0 <= value < len(choices):
+            return choices[int(value)]
+        return value
+    return int(value) if str(about.get("name", "")).startswith("Int") else value
 
 
 def _numbered(values: list[Number]) -> dict[str, Plain]:
