@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from pathlib import Path
 
 import pytest
 
@@ -264,6 +265,14 @@ def test_32_what_each_verbosity_shows(verbosity, wanted):
         assert len(lines) == len(wanted)
     assert any("[G]" in line for line in lines) == (verbosity == LogVerbosity.VERBOSE)
     assert sum("part-" in line for line in lines) == {-2: 0, -1: 0, 0: 0, 1: 12}[verbosity], "files are for level 1"
+
+
+def test_files_of_a_dataset_whose_tokens_nobody_knows():
+    """Named at level 1, by a path or several."""
+    lines = shown(
+        lambda made: made.log_dataset({"files": ["a.bin", Path("b.bin")], "tokens": 10}, {"files": "c.bin"}), 1
+    )
+    assert lines == ["[Dataset]", " train:    0k tokens", "   a.bin :          -", "   b.bin :          -", " eval:     - tokens", "   c.bin :          -"]  # fmt: skip
 
 
 def test_32_the_lines_of_the_start_and_of_gpus():

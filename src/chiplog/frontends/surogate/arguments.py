@@ -154,11 +154,15 @@ def dataset(loader: object, argument: str, report: Report) -> dict[str, Plain]:
     """The data of an event `dataset`, without its split; files by name are listed for the console."""
     _check(loader, argument, (*schema.DATASET, "num_files", "num_tokens"))
     files, tokens = get(loader, "files"), get(loader, "tokens")
-    listing = None
+    listing: list[list[Plain]] | None = None
+    if isinstance(files, (str, PurePath)) and not isinstance(number(files), (int, float)):
+        files = [files]
     if isinstance(files, Mapping):
         by_file = numbers({str(name): count for name, count in files.items()}, report)
         listing = [[name, int(count)] for name, count in by_file.items() if count - count == 0]
-        tokens = sum(count for _, count in listing) if tokens is None else tokens
+        tokens = sum(int(count) for count in by_file.values() if count - count == 0) if tokens is None else tokens
+    elif isinstance(files, Sequence) and not isinstance(files, str):
+        listing = [[str(name), None] for name in files]  # nobody knows their tokens
     fields = {
         "files": _count(get(loader, "num_files") if files is None else files),
         "tokens": get(loader, "num_tokens") if tokens is None else tokens,
@@ -168,12 +172,8 @@ def dataset(loader: object, argument: str, report: Report) -> dict[str, Plain]:
 
 
 def _count(files: object) -> object:
-    """The number of files, from a number, one path, or several."""
-    if isinstance(number(files), (int, float)):
-        return files
-    if isinstance(files, (str, PurePath)):
-        return 1
-    return len(files) if isinstance(files, Sized) else files
+    """The number of files, from a number or several paths."""
+    return len(files) if isinstance(files, Sized) and not isinstance(files, str) else files
 
 
 def work(trainer: object) -> dict[str, speed_of_light.ModelPart]:

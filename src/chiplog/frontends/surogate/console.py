@@ -117,7 +117,7 @@ def dataset(data: Data, *, files: bool) -> Iterator[str]:
     tokens = data.get("tokens")
     yield f" {data.get('split')}: {amount(int(tokens)) if _is_finite(tokens) else '    -'} tokens"
     for name, count in (data.get("listing") or ()) if files else ():
-        yield f"   {name} : {count:10d}"
+        yield f"   {name} : {count:10d}" if count is not None else f"   {name} :          -"
 
 
 def amount(tokens: int) -> str:
