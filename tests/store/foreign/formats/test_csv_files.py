@@ -6,6 +6,9 @@ import csv
 import math
 from pathlib import Path
 
+from lightning.pytorch.loggers import CSVLogger
+from stable_baselines3.common.logger import configure
+
 from tests.support import foreign_stores
 from tests.support.foreign_stores import lost, opened, values
 
@@ -102,3 +105,31 @@ def test_odd_rows_are_named(tmp_path: Path) -> None:
     assert values(run)["v"] == [(1, 2.0)]
     assert [text.text for text in run.records("text")] == ["hello <b>"]  # type: ignore[union-attr]
     assert lost(run) == {"rows with more cells than the header": 1}
+
+
+def test_the_files_of_lightning_itself(tmp_path: Path) -> None:
+    """Its logger adds columns as metrics appear, and writes the hyperparameters next to them."""
+    logger = CSVLogger(str(tmp_path), name="lightning_logs", flush_logs_every_n_steps=1)
+    logger.log_hyperparams({"lr": 0.1, "model": {"dim": 8}})
+    for step in range(6):
+        logger.log_metrics({"train_loss": 1 / (step + 3), "epoch": step // 3}, step)
+    logger.log_metrics({"val_loss": math.inf, "epoch": 1}, 5)
+    logger.finalize("success")
+    (run,) = opened(tmp_path / "lightning_logs", tmp_path / "cache")
+    assert values(run)["train_loss"] == [(step, 1 / (step + 3)) for step in range(6)]
+    assert values(run)["val_loss"] == [(5, math.inf)] and run.config["lr"] == 0.1
+
+
+def test_the_files_of_stable_baselines_itself(tmp_path: Path) -> None:
+    """Its logger writes the whole file again when a column is new."""
+    logger = configure(str(tmp_path / "sb3"), ["csv"])
+    for step in range(1, 5):
+        logger.record("time/total_timesteps", step * 2048)
+        logger.record("train/loss", 1 / (step + 2))
+        if step > 2:
+            logger.record("eval/mean_reward", float(step))
+        logger.dump(step)
+    logger.close()
+    (run,) = opened(tmp_path / "sb3", tmp_path / "cache")
+    assert values(run)["train/loss"] == [(step * 2048, 1 / (step + 2)) for step in range(1, 5)]
+    assert values(run)["eval/mean_reward"] == [(3 * 2048, 3.0), (4 * 2048, 4.0)]
