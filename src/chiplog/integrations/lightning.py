@@ -1,6 +1,5 @@
-"""Lightning, Fabric: `Trainer(logger=ChiplogLogger())`, from `chiplog.integrations.lightning`.
-
-Or no line at all: with `CHIPLOG_AUTO=1`, every Trainer is recorded.
+"""Lightning, Fabric: `Trainer(logger=ChiplogLogger())`, from `chiplog.integrations.lightning`;
+or no line, and `CHIPLOG_AUTO=1`.
 """
 
 from __future__ import annotations

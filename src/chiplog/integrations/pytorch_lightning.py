@@ -1,6 +1,5 @@
-"""pytorch_lightning: `Trainer(logger=ChiplogLogger())`, from `chiplog.integrations.pytorch_lightning`.
-
-Or no line at all: with `CHIPLOG_AUTO=1`, every Trainer is recorded.
+"""pytorch_lightning: `Trainer(logger=ChiplogLogger())`, from `chiplog.integrations.pytorch_lightning`;
+or no line, and `CHIPLOG_AUTO=1`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""transformers, TRL: `import chiplog.integrations.transformers`, then `report_to="chiplog"` in the arguments.
+"""transformers: `import chiplog.integrations.transformers`, then `report_to="chiplog"` in the arguments; TRL too.
 
 Or `Trainer(..., callbacks=[ChiplogCallback(project="tiny-lm")])`, with any settings of `chiplog.init`.
 """

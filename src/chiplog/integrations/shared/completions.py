@@ -12,7 +12,7 @@ TABLE = "completions"
 
 
 class Completions:
-    """Keeps the rows of new files in `<output_dir>/completions` as a table of the run, until now all at once.
+    """Keeps the rows of new files in `<output_dir>/completions` as a table of the run.
 
     The trainer writes a file after it has logged the step, so the rows follow at the next hook.
     """

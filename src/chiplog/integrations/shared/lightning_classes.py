@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from lightning_utilities.core.rank_zero import rank_zero_only
+
 from chiplog.core import messages
 from chiplog.core.run import Run
 from chiplog.integrations.shared.framework_run import FrameworkRun
@@ -142,8 +144,6 @@ class LightningCallback:
 
 def _rank() -> int:
     """The rank as Lightning's loggers know it."""
-    from lightning_utilities.core.rank_zero import rank_zero_only
-
     return int(getattr(rank_zero_only, "rank", 0) or 0)
 
 
