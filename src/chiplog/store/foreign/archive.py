@@ -56,6 +56,14 @@ class Archive:
         except DAMAGE:
             return {}
 
+    def damage(self) -> str:
+        """Why it cannot be read, for a file that is meant as an archive; empty if it can."""
+        try:
+            with self._zip():
+                return ""
+        except DAMAGE as error:
+            return reason(error)
+
     def sources(self, *names: str) -> tuple[Path, ...]:
         """The files on disk that these are in."""
         return (self.path,) if self.is_packed else tuple(self.path / name for name in names)

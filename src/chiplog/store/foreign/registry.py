@@ -12,7 +12,7 @@ from chiplog.core.records import Plain
 from chiplog.core.values.text import words
 from chiplog.store.foreign.formats import csv_files, dvclive, json_files, mlflow, parquet_files, surogate, trainer_state
 from chiplog.store.foreign.formats.aim import repository as aim
-from chiplog.store.foreign.formats.archives import clearml, comet
+from chiplog.store.foreign.formats.archives import archived_runs, clearml, comet
 from chiplog.store.foreign.formats.ezpz import datasets as ezpz_datasets
 from chiplog.store.foreign.formats.ezpz import lines as ezpz
 from chiplog.store.foreign.formats.optuna import database as optuna
@@ -95,7 +95,8 @@ def names() -> list[str]:
 
 def no_runs_in(path: str) -> str:
     """The message for a file or a folder in which `find` finds nothing."""
-    reason = csv_files.no_run_in(Path(path).expanduser())
+    place = Path(path).expanduser()
+    reason = csv_files.no_run_in(place) or archived_runs.no_run_in(place)
     return f"{path!r} has no runs in a format that chiplog reads: {reason or ', '.join(names())}"
 
 

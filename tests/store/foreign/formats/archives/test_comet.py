@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from chiplog.core.records import TextRecord
+from chiplog.store.foreign import registry
 from tests.support import foreign_stores
 from tests.support.foreign_data import copied
 from tests.support.foreign_stores import lost, opened, values
@@ -38,3 +39,11 @@ def test_cuts_and_flips_give_no_wrong_values(tmp_path: Path) -> None:
             for damaged in opened(copy, tmp_path / f"{make.__name__}{number}"):
                 foreign_stores.assert_part_of(values(damaged), values(run))
                 assert "loss" in values(damaged) or "messages.json" in str(lost(damaged))
+
+
+def test_an_archive_that_was_cut_off_says_so(tmp_path: Path) -> None:
+    """Its list of files is at its end, so nothing of it is found."""
+    source = copied(SOURCE, tmp_path) / FILE
+    source.write_bytes(source.read_bytes()[:-30])
+    assert registry.find(source) == []
+    assert "the archive is cut off or damaged (File is not a zip file)" in registry.no_runs_in(str(source))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from chiplog.store.foreign.archive import Archive
 from chiplog.store.foreign.protocol import Folder
+
+ENDING = ".zip"
 
 
 def archives(folder: Folder, *names: str) -> Iterator[Archive]:
@@ -13,8 +16,16 @@ def archives(folder: Folder, *names: str) -> Iterator[Archive]:
     if set(names) <= set(folder.free(*names)):
         folder.taken |= {*folder.files, *folder.folders}
         yield Archive(folder.path)
-    for name in folder.free(".zip"):
+    for name in folder.free(ENDING):
         archive = Archive(folder.path / name)
         if set(names) <= archive.files().keys():
             folder.taken.add(name)
             yield archive
+
+
+def no_run_in(path: Path) -> str:
+    """Why an archive holds no run; empty for other files."""
+    if path.suffix.lower() != ENDING or not path.is_file():
+        return ""
+    damage = Archive(path).damage()
+    return f"the archive is cut off or damaged ({damage})" if damage else ""
