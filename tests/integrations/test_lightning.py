@@ -76,7 +76,9 @@ def test_a_trainer_is_recorded_in_both_namespaces(package: Any, logger: Any) -> 
     assert run.series("train/loss").steps.tolist() == [0, 1, 2, 3]
     assert len(run.series("val/loss")) == 3 and "by_hand" in run.names() and "epoch" in run.names()
     assert run.config["width"] == 4 and run.tags == ("a",) and run.state == "finished"
-    assert list((Path("lit") / run.id / "checkpoints").glob("*.ckpt"))
+    [checkpoint] = (Path("lit") / run.id / "checkpoints").glob("*.ckpt")
+    events = [event for event in run.records("event") if event.name == "checkpoint"]
+    assert events and Path(events[-1].data["path"]).name == checkpoint.name
 
 
 def test_a_failed_training_is_a_failed_run() -> None:

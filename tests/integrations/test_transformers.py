@@ -77,6 +77,8 @@ def test_resuming_from_a_checkpoint_is_an_attempt() -> None:
     trainer(max_steps=6).train(resume_from_checkpoint="out/checkpoint-2")
     [run] = stored_runs()
     assert [attempt.attempt for attempt in run.attempts] == [1, 2]
+    saved = [(event.step, event.data["path"]) for event in run.records("event") if event.name == "checkpoint"]
+    assert saved[0] == (2, "out/checkpoint-2")
     assert run.series("train/loss").steps.tolist() == [2, 4, 6]
     Path("runs").rename("elsewhere")
     trainer(max_steps=6).train(resume_from_checkpoint="out/checkpoint-2")
