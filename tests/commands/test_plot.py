@@ -89,7 +89,15 @@ def test_series_of_different_size_have_their_own_scale(cli: Cli) -> None:
 def test_a_series_with_a_typo_is_corrected(cli: Cli) -> None:
     """A first word that is neither a run nor a series may be meant as either."""
     code, _, err = cli("plot", "los")
-    assert code == 2 and "no run" in err and "did you mean 'loss'?" in err
+    assert code == 2 and "no run" in err and err.endswith("did you mean 'loss'?\n")
+
+
+@pytest.mark.usefixtures("path")
+def test_a_run_behind_its_series_is_an_error_with_the_right_order(cli: Cli) -> None:
+    """Instead of a series that is called like the run."""
+    code, _, err = cli("plot", "loss", "lr", "first")
+    assert code == 2 and err == "chiplog: the run comes first: chiplog plot first loss lr\n"
+    assert "no series 'nosuch'" in cli("plot", "loss", "nosuch")[2]
 
 
 def test_twelve_curves_have_a_character_each_and_the_whole_title(cli: Cli) -> None:

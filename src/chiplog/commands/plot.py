@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chiplog.commands.shared.arguments import whole_number
@@ -95,9 +96,20 @@ def _chosen(args: Namespace) -> tuple[list[Stored], list[str]]:
         except UnknownSeries:
             hint = did_you_mean(args.run, [*names, *(name.rpartition("/")[2] for name in names)], 1)
             raise RunNotFound(
-                f"{unknown}; if you meant a series of the newest run, {hint}" if hint else str(unknown)
+                f"{unknown}; if you meant a series of the newest run, {hint.strip()}" if hint else str(unknown)
             ) from None
-        return [latest], [args.run, *args.names]
+        words = [args.run, *args.names]
+        if words[-1] not in names and len(words) > 1 and _is_run(words[-1], args.root):
+            order = " ".join([words[-1], *words[:-1]])
+            raise RunNotFound(f"the run comes first: chiplog plot {order}") from None
+        return [latest], words
+
+
+def _is_run(text: str, root: Path) -> bool:
+    try:
+        return bool(find.select([text], root))
+    except RunNotFound:
+        return False
 
 
 def _curves(stored: Stored, label: str, patterns: Sequence[str], x: str) -> list[tuple[str, Curve]]:
