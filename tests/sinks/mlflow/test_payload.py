@@ -162,6 +162,15 @@ def test_facts_of_the_run_go_under_the_prefix() -> None:
     assert payload.status == "RUNNING"
 
 
+def test_a_run_that_is_renamed_or_tagged_again_is_so_here() -> None:
+    """With the tags that MLflow shows; an event of the user's own that only has such a name breaks nothing."""
+    assert packed(Event(1, 0, "name", {"name": "b"}), Event(2, 0, "tags", {"tags": ["x", "y"]})).tags == {
+        "mlflow.runName": "b",
+        "chiplog.tags": "x,y",
+    }
+    assert packed(Event(1, 0, "tags", {"tags": 5}), Event(2, 0, "name", {"depth": 1})).tags == {}
+
+
 def test_ends_alerts_texts_and_tables() -> None:
     """Each in the place that MLflow has for it."""
     payload = packed(

@@ -20,6 +20,7 @@ from chiplog.sinks.shared.service_metrics import service_points
 
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 LONGEST_NAME, LONGEST_PARAM, LONGEST_TAG = 250, 6000, 5000
+RUN_NAME = "mlflow.runName"  # the tag that renames a run
 KEPT = ("artifacts", "media")  # folders of `files/` whose files have records
 
 
@@ -56,6 +57,10 @@ def pack(batch: Sequence[AnyRecord], prefixes: Prefixes, counter: int, reduced: 
             _facts(payload, prefixes.config if record.name == "config" else prefix, record.data)
         elif isinstance(record, Event) and record.name == "summary":
             payload.tags |= dict(flat("summary.", record.data))
+        elif isinstance(record, Event) and record.name == "name" and (name := record.data.get("name")):
+            payload.tags[RUN_NAME] = str(name)
+        elif isinstance(record, Event) and record.name == "tags" and isinstance(tags := record.data.get("tags"), list):
+            payload.tags[f"{prefix}tags"] = ",".join(map(str, tags))
         elif isinstance(record, Event) and record.name == "ranks":
             payload.reduced = "statistics" in record.data
         elif isinstance(record, Attempt):
