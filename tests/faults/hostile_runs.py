@@ -318,6 +318,7 @@ def attack(run: Path, out: Path, findings: Findings, *, seed: int) -> None:
     from tests.faults import hostile_readers
 
     out.mkdir(exist_ok=True)
+    before = elsewhere(run, out)
     for words in verbs(run, out):
         if seed % 6 and set(SLOW) & set(words):
             continue
@@ -336,6 +337,17 @@ def attack(run: Path, out: Path, findings: Findings, *, seed: int) -> None:
     hostile_readers.pages(run, findings, seed)
     hostile_readers.sinks(run, findings, seed)
     hostile_readers.written(out, findings, seed)
+    if new := elsewhere(run, out) - before:
+        findings.append(f"seed {seed}: written outside of the run and the output: {sorted(new)[:5]}")
+
+
+def elsewhere(run: Path, out: Path) -> set[str]:
+    """What is next to a run and the output, and must stay as it is."""
+    found = set()
+    for path in out.parent.rglob("*"):
+        if path.is_file() and not path.is_relative_to(out) and not path.is_relative_to(run):
+            found.add(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}")
+    return found
 
 
 SECONDS = 60.0  # of processor that one command, request or sink may take, on a busy machine
