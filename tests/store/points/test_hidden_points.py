@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,3 +84,13 @@ def test_a_restart_with_fewer_ranks_hides_what_it_repeats(tmp_path: Path, monkey
     assert np.array_equal(matrix.values[:5], np.ones((5, 4)))
     assert np.array_equal(matrix.values[5:, :2], np.full((7, 2), 2.0))
     assert np.isnan(matrix.values[5:, 2:]).all()
+
+
+def test_attempts_that_logged_nothing_cost_nothing() -> None:
+    """50,000 files of nothing in the journal of a received run: not each is compared with every other."""
+    attempts = [Attempt(number, f"l{number}", number, number) for number in range(50_000)]
+    attempts.append(Attempt(50_000, "last", 50_000, 50_000, [3]))
+    began = time.process_time()
+    limits = [limit for _, limit in with_limits(attempts)]
+    assert limits == [3] * 50_000 + [None]
+    assert time.process_time() - began < 5

@@ -53,13 +53,18 @@ def with_limits(streams: Sequence[A], main: Sequence[AttemptPoints] = ()) -> Ite
     streams = sorted(streams, key=lambda stream: stream.attempt)  # the order they started in, whatever the clocks show
     launches = {stream.launch for stream in streams}
     order = {stream.launch: stream.attempt for stream in main}
-    own: list[tuple[AttemptPoints, Number | None]] = [(stream, stream.first_step) for stream in streams]
-    others = [(stream, stream.first_step) for stream in main if stream.launch not in launches]
+    own = _that_hide(streams)
+    others = _that_hide([stream for stream in main if stream.launch not in launches])
     for stream in streams:
         hiding = [(newer, step) for newer, step in own if newer.attempt > stream.attempt]
         if stream.launch in order:
             hiding += [(newer, step) for newer, step in others if newer.attempt > order[stream.launch]]
-        yield stream, _lowest([step for newer, step in hiding if step is not None and not _is_beside(stream, newer)])
+        yield stream, _lowest([step for newer, step in hiding if not _is_beside(stream, newer)])
+
+
+def _that_hide(streams: Sequence[AttemptPoints]) -> list[tuple[AttemptPoints, Number]]:
+    """Those that have logged a step, with the first; a run may have many attempts that ended before."""
+    return [(stream, step) for stream in streams if (step := stream.first_step) is not None]
 
 
 def before(steps: Steps, limit: Number | None) -> NDArray[np.bool_] | None:
