@@ -28,7 +28,7 @@ OF_WANDB = {
 }
 
 # Variables that other modules read, and that are therefore not typos.
-OTHER_VARIABLES = frozenset(("RUN_ID", "FAULTS", "NO_REDUCE", "CACHE", "AUTO"))
+OTHER_VARIABLES = frozenset(("RUN_ID", "FAULTS", "NO_REDUCE", "CACHE", "AUTO", "EVENT_FILES"))
 
 
 LARGEST = 4 << 20  # bytes of a file of settings

@@ -127,7 +127,7 @@ def test_the_real_package_is_an_error_before_training(tmp_path: Path) -> None:
         ((), "no command to run"),
         (("--",), "no command to run"),
         (("--", "no-such-program"), "no command 'no-such-program'"),
-        (("--as", "abacus", "--", "true"), "no stand-in for 'abacus'; available: wandb"),
+        (("--as", "abacus", "--", "true"), "no stand-in for 'abacus'; available: tensorboard, wandb"),
     ],
 )
 def test_mistakes_are_explained(words: tuple[str, ...], message: str) -> None:

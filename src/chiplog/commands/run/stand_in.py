@@ -11,6 +11,7 @@ from chiplog.core.errors import BadSetting, ChiplogError
 
 FOLDER = Path(__file__).parents[2] / "compat" / "stand_ins"
 WAIT = 60.0  # s
+HOOKS = {"tensorboard": "sitecustomize"}  # the module by which a stand-in takes its place, if it is not its own
 # Prints where a package would come from, or that it has been imported when Python starts.
 _PROBE = """
 import sys, importlib.util
@@ -37,24 +38,25 @@ def check(name: str, command: Sequence[str], environ: Mapping[str, str]) -> None
     python = _python(command)
     if python is None:
         return
+    probe = [*python, "-c", _PROBE, HOOKS.get(name, name)]
     try:
-        done = subprocess.run(
-            [*python, "-c", _PROBE, name], env=dict(environ), capture_output=True, text=True, timeout=WAIT, check=False
-        )
+        done = subprocess.run(probe, env=dict(environ), capture_output=True, text=True, timeout=WAIT, check=False)
     except (OSError, subprocess.SubprocessError):
         return  # the command itself will report what is wrong
     lines = done.stdout.splitlines()
     word, _, origin = lines[-1].partition(" ") if lines else ("", "", "")
-    if word == "imported":
+    if origin and Path(origin).is_relative_to(FOLDER):
+        return
+    if word == "imported" and name not in HOOKS:
         raise ChiplogError(
             f"--as {name}: the real {name!r} ({origin}) is imported when {python[0]} starts, by a .pth file or a "
             f"sitecustomize; remove that, or record alongside it with chiplog.mirror({name!r})"
         )
-    if word == "found" and not Path(origin).is_relative_to(FOLDER):
+    if word:
         raise ChiplogError(
             f"--as {name}: this command would import the real {name!r} ({origin}): a Python with -E or -I ignores the "
             f"PYTHONPATH, and a folder {name!r} next to the script comes first; change that, or use "
-            f"`import chiplog.compat.{name} as {name}`"
+            f"chiplog.compat.{name} in the script"
         )
 
 

@@ -20,7 +20,7 @@ STOPPED = (-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SI
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--as", dest="stand_in", metavar="TRACKER", help="tracker to stand in for: wandb")
+    parser.add_argument("--as", dest="stand_in", metavar="TRACKER", help="tracker to stand in for: wandb, tensorboard")
     parser.add_argument("--project", help="the project of the run")
     parser.add_argument("--name", help="the name of the run (default: the command)")
     parser.add_argument("command", nargs=REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
@@ -42,10 +42,11 @@ def _become(args: Namespace, command: list[str], environ: dict[str, str]) -> Non
     """Turn this process into the command, which and whose children import the stand-in."""
     stand_in.activate(args.stand_in, environ)
     environ["CHIPLOG_DIR"] = os.path.abspath(args.root)  # noqa: PTH100  the command may change its directory
+    prefix = {"wandb": "WANDB"}.get(args.stand_in, "CHIPLOG")
     if args.project:
-        environ["WANDB_PROJECT"] = args.project
+        environ[f"{prefix}_PROJECT"] = args.project
     if args.name:
-        environ["WANDB_NAME"] = args.name
+        environ[f"{prefix}_NAME"] = args.name
     stand_in.check(args.stand_in, command, environ)
     os.execvpe(command[0], command, environ)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from glob import glob
-from itertools import count
 from pathlib import Path
 
+from chiplog.compat.shared.file_media import FileMedia, write
 from chiplog.compat.wandb import messages
-from chiplog.compat.wandb.data.media import FileMedia
 from chiplog.core import records
 from chiplog.core.paths import file_name, make_dir
 from chiplog.core.run import Run
@@ -36,18 +35,7 @@ class Files:
         if media.problem or media.data is None:
             messages.once(f"media {name}", f"{name!r} cannot be kept ({media.problem}); the rest of the row is")
             return
-        if self._run.inert:
-            return
-        path = _write(self._run.dir, file_name(name, media.suffix), step, media.data)
-        self._run.write(
-            records.File,
-            name=name,
-            path=path,
-            size=len(media.data),
-            media=media.media,
-            caption=media.caption,
-            step=step,
-        )
+        write(self._run, name, media, step)
 
     def save(self, pattern: str | Path, base: str | Path | None, policy: str) -> list[str]:
         """Copy the files that a pattern describes: now, at the end, or both."""
@@ -86,21 +74,6 @@ class Files:
 def _version(path: Path) -> tuple[int, int]:
     about = path.stat()
     return about.st_size, about.st_mtime_ns
-
-
-def _write(run: Path, name: str, step: float, data: bytes) -> str:
-    """Write a new file under `files/media`; returns its path in the run."""
-    base, dot, suffix = name.rpartition(".")
-    for number in count():
-        path = f"files/media/{base}-{step:g}{f'-{number}' if number else ''}{dot}{suffix}"
-        make_dir((run / path).parent)
-        try:
-            with os.fdopen(os.open(run / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-            return path
-        except FileExistsError:
-            continue
-    raise AssertionError
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -8,21 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import chiplog
+from chiplog.compat.shared.file_media import FileMedia, gif, wav
 from chiplog.compat.wandb import messages
 from chiplog.core.values.host_arrays import on_host
 from chiplog.core.values.text import words
-
-TYPES = {
-    ".html": "text/html",
-    ".mp4": "video/mp4",
-    ".webm": "video/webm",
-    ".gif": "image/gif",
-    ".ogg": "video/ogg",
-    ".wav": "audio/wav",
-    ".mp3": "audio/mpeg",
-    ".flac": "audio/flac",
-    ".json": "application/json",
-}
 
 
 class Image(chiplog.Image):
@@ -73,25 +62,6 @@ class Histogram(chiplog.Histogram):
         return self.edges
 
 
-class FileMedia:
-    """Media that are kept as a file of the run, as it is."""
-
-    suffix = ".bin"
-
-    def __init__(self, data: bytes | None, path: Path | None = None, caption: str | None = None) -> None:
-        self.data, self.path, self.caption, self.problem = data, path, str(caption or ""), ""
-        if path is not None:
-            self.suffix = path.suffix or self.suffix
-            try:
-                self.data = path.read_bytes()
-            except OSError as error:
-                self.problem = str(error)
-
-    @property
-    def media(self) -> str:
-        return TYPES.get(self.suffix.lower(), "application/octet-stream")
-
-
 class Html(FileMedia):
     """A page: its text, a file, or an open file."""
 
@@ -125,7 +95,7 @@ class Audio(FileMedia):
             return
         super().__init__(b"", None, caption)
         try:
-            self.data = _wav(data_or_path, int(sample_rate or 44_100))
+            self.data = wav(data_or_path, int(sample_rate or 44_100))
         except Exception as error:
             self.problem = words(error)
 
@@ -148,7 +118,7 @@ class Video(FileMedia):
                 self.suffix = f".{format or 'mp4'}"
                 self.data = data_or_path.getvalue() if isinstance(data_or_path, io.BytesIO) else data_or_path
             else:
-                self.data = _gif(data_or_path, fps or 4)
+                self.data = gif(data_or_path, fps or 4)
         except Exception as error:
             self.problem = words(error)
 
@@ -192,40 +162,3 @@ def _listed(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _listed(one) for key, one in value.items()}
     return [_listed(one) for one in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
-
-
-def _wav(samples: Any, rate: int) -> bytes:
-    """Samples as 16-bit WAV; (samples,) or (samples, channels)."""
-    import wave
-
-    import numpy as np
-
-    array = np.asarray(on_host(samples))
-    if np.issubdtype(array.dtype, np.floating):
-        array = (np.clip(np.nan_to_num(array), -1, 1) * 32767).round()
-    buffer = io.BytesIO()
-    with wave.open(buffer, "wb") as file:
-        file.setnchannels(array.shape[1] if array.ndim > 1 else 1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes(array.astype("<i2").tobytes())
-    return buffer.getvalue()
-
-
-def _gif(frames: Any, fps: float) -> bytes:
-    """Frames as an animated GIF; a batch of videos follow each other."""
-    import numpy as np
-    from PIL import Image as Pillow
-
-    array = np.asarray(on_host(frames))
-    if array.ndim == 5:
-        array = array.reshape(-1, *array.shape[2:])
-    if array.ndim != 4:
-        raise ValueError(f"a video has the shape (time, channel, height, width), not {array.shape}")
-    if np.issubdtype(array.dtype, np.floating):
-        array = array * (255 if array.max() <= 1 else 1)
-    pixels = np.moveaxis(np.clip(array, 0, 255).astype("uint8"), 1, -1)
-    pictures = [Pillow.fromarray(frame[..., 0] if frame.shape[-1] == 1 else frame) for frame in pixels]
-    buffer = io.BytesIO()
-    pictures[0].save(buffer, format="GIF", save_all=True, append_images=pictures[1:], duration=int(1000 / fps), loop=0)
-    return buffer.getvalue()

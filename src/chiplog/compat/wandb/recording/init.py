@@ -9,6 +9,7 @@ from typing import Any
 
 import chiplog
 from chiplog import assembly
+from chiplog.compat.shared.quiet_sinks import quiet_sinks
 from chiplog.compat.wandb import messages
 from chiplog.compat.wandb.errors import UsageError
 from chiplog.compat.wandb.recording import config as configs
@@ -72,7 +73,7 @@ def _open(chosen: Settings, config: Mapping[str, object]) -> engine.Run:
     folder = environ.get("CHIPLOG_DIR") or (str(Path(str(chosen.root_dir)) / "runs") if chosen.root_dir else None)
     return assembly.beside(
         dict(config),
-        sinks=_sinks(environ),
+        sinks=quiet_sinks(environ),
         probes=_probes(environ) if chosen.mode != "disabled" else None,
         project=str(chosen.project or PROJECT),
         name=str(chosen.run_name) if chosen.run_name else None,
@@ -85,13 +86,6 @@ def _open(chosen: Settings, config: Mapping[str, object]) -> engine.Run:
         mode="disabled" if chosen.mode == "disabled" else None,
         capture=chosen.mode != "disabled" and str(chosen.console or "auto") != "off",
     )
-
-
-def _sinks(environ: Mapping[str, str]) -> str | None:
-    """None for the sinks of the settings; W&B prints no rows, so the default is none."""
-    if environ.get("CHIPLOG_SINKS"):
-        return None
-    return "none" if chiplog_settings.load({}, environ, Path.cwd()).sinks.keys() == {"console"} else None
 
 
 def _probes(environ: Mapping[str, str]) -> str | None:

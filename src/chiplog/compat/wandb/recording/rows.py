@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from chiplog.compat.shared.file_media import FileMedia
 from chiplog.compat.wandb import messages
 from chiplog.compat.wandb.data.files import Files
-from chiplog.compat.wandb.data.media import FileMedia
 from chiplog.compat.wandb.data.table import Table
 from chiplog.compat.wandb.recording.metrics import Definitions
 from chiplog.compat.wandb.recording.summary import Summary

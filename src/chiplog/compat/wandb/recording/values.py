@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import chiplog
+from chiplog.compat.shared.file_media import FileMedia
 from chiplog.compat.wandb import messages
-from chiplog.compat.wandb.data.media import FileMedia, Histogram
+from chiplog.compat.wandb.data.media import Histogram
 from chiplog.compat.wandb.data.table import Table
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS

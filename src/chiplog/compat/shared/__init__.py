@@ -1,0 +1,1 @@
+"""What several stand-ins have in common."""
