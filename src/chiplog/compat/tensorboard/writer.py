@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import chiplog
-from chiplog.compat.tensorboard.import_hook import PACKAGES, original
+from chiplog.compat.tensorboard.originals import PACKAGES, original
 from chiplog.compat.tensorboard.recording import WHO, Recording, not_kept
 from chiplog.core import messages
 from chiplog.core.guarded import failed
