@@ -81,7 +81,7 @@ def test_a_result_is_named_after_what_it_is() -> None:
     """Not `found`, which every result is."""
     scripts = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".js")]
     named = {str(path.relative_to(ROOT)): names for path in scripts if (names := vague_names(path))}
-    assert named == {}
+    assert named == {}, "name these results after what they are, such as `matching` or `stored`"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,8 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("name", [*registry.BUILT_IN, registry.NONE])
 def test_every_sink_is_documented(name: str) -> None:
     """In the table of sinks."""
-    assert f"| `{name}` |" in (ROOT / "docs" / "sinks.md").read_text()
+    documented = f"| `{name}` |" in (ROOT / "docs" / "sinks.md").read_text()
+    assert documented, f"add a row for {name!r} to the table of docs/sinks.md"
 
 
 @pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(Settings)])
@@ -184,4 +185,4 @@ def test_the_english_is_native() -> None:
         text = path.read_text(encoding="utf-8")
         if phrases := [text[match.start() : match.end() + 40] for match in AWKWARD.finditer(text)]:
             awkward[str(path.relative_to(ROOT))] = phrases
-    assert awkward == {}
+    assert awkward == {}, "no native speaker would write this: 'no value is left out', not 'is no value left out'"

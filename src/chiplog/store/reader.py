@@ -215,7 +215,7 @@ class Stored:
     def overview(self, name: str) -> Overview | None:
         """A series of the default view at a glance: last value, range and course, mostly without reading its points.
 
-        None if it has no points.
+        It is that of the first rank that has it. None if it has no points.
         """
         overview = self._columns.overview(name)
         if overview is None:
