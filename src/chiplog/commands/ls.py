@@ -25,7 +25,7 @@ from chiplog.views.strict_json import pretty
 from chiplog.views.table import Cell, table
 
 EXAMPLE = "chiplog ls tiny-lm --where 'lr>0.001 and state=finished' --sort eval/loss"
-# Another field is an entry in `FIELDS` of store/runs/query.py, and in `RunValues.field` of store/runs/run_values.py, too.
+# A new field is an entry in `FIELDS` of store/runs/query.py, and in `RunValues.field` of store/runs/run_values.py.
 COLUMNS = ("project", "id", "name", "state", "started", "ran", "step", "loss")
 SHOWN = ("name", "state", "started", "ran", "age", "step", "tag")  # fields that are shown in words
 TEXTS = ("project", "id", "name", "state", "started", "tag", "tags")  # on the left; numbers are on the right
