@@ -22,6 +22,6 @@ def test_no_value_in_a_file_of_another_tracker_breaks_a_list(tmp_path: Path, mon
 
 
 def test_every_format_is_among_the_files(tmp_path: Path) -> None:
-    """A new format joins the fuzzer."""
+    """A new format joins the fuzzer, unless its own package reads it, in another process."""
     stores(tmp_path)
-    assert {run.format for run in registry.find(tmp_path)} == set(registry.names())
+    assert {run.format for run in registry.find(tmp_path)} == set(registry.names()) - {"aim"}

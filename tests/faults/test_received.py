@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -232,6 +233,17 @@ def test_a_cursor_of_many_ranks_lists_the_journals_once(received: Path) -> None:
         _, error = command([verb, str(received)])
         assert not error, error
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("verb", ["show", "doctor"])
+def test_many_cursors_are_a_list_of_some(received: Path, verb: str) -> None:
+    """3,000 files of a few bytes are not 3,000 lines: those with trouble come first, and the others are counted."""
+    (received / "cursors").mkdir(exist_ok=True)
+    for number in range(3000):
+        (received / "cursors" / f"c{number}.json").write_bytes(b"{}")
+    printed, error = command(["--dir", str(received.parents[1]), verb, str(received)])
+    assert not error and printed.count("\n") < 400
+    assert re.search(r"and 2,9\d\d more|has 3,0\d\d files", printed)
 
 
 @pytest.mark.parametrize("kind", ["beside", "inside", "threads"])

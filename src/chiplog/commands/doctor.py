@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 EXAMPLE = "chiplog doctor latest"
 
 LITTLE = 1 << 30  # bytes of free space that will soon run out
+MOST_SINKS = 100  # named one by one
 OLD = 600.0  # s after which a file that was being written is a leftover
 STYLES = {"ok": "32", "note": "2", "bad": "31"}
 
@@ -293,7 +294,8 @@ def _mismatch(path: Path, segment: Segment, part: Part) -> str | None:
 
 def _cursors(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
     running = any(attempt.state == "running" for attempt in attempts)
-    for one in cursors(path):
+    sinks = sorted(cursors(path), key=lambda one: not one.trouble)
+    for one in sinks[:MOST_SINKS]:
         if one.trouble:
             yield Check(
                 "bad", f"cursors/{one.name}.json {one.trouble}", "remove it; the sink then starts from the first record"
@@ -303,6 +305,10 @@ def _cursors(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:
             yield Check("bad", words, "nothing is lost; it receives them when the run resumes with this sink")
         else:
             yield Check("ok", f"sink {one.name!r}: " + (f"{display.size(one.lag)} behind" if one.lag else "up to date"))
+    if len(sinks) > MOST_SINKS:
+        yield Check(
+            "bad", f"cursors/ has {len(sinks):,} files, which no run needs", "remove those of sinks that you do not use"
+        )
 
 
 def _leftovers(path: Path, attempts: Sequence[AttemptState]) -> Iterator[Check]:

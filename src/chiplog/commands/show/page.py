@@ -288,7 +288,9 @@ class Page:
 
     def _sinks(self) -> str:
         sinks = (*cursors(self._stored.path), *backends(self._stored.path))
-        return _pairs(self._screen, [(one.name, _delivery(one)) for one in sinks])
+        return _pairs(self._screen, [(one.name, _delivery(one)) for one in sinks[: self._most]]) + self._more(
+            len(sinks)
+        )
 
     def _files(self) -> str:
         run = self._stored.path
