@@ -13,8 +13,7 @@ import chiplog
 from bench.rows import Figure, interleaved, median, ratio, row
 from bench.workers import metrics_of
 
-# What a script that logs to W&B calls instead.
-PEERS = {"transformers": "on_log for W&B", "lightning": "wandb.log"}
+COMPARED = ("transformers", "lightning")  # with W&B's client
 
 
 @row
@@ -69,9 +68,10 @@ def integrations() -> Iterator[Figure]:
     for name, title in titles.items():
         yield Figure(title, median(taken[name]), "µs")
         yield Figure("  times run.log", ratio(taken, name, "run.log"), "x", 1.5)
-        if name in PEERS:
-            peer = PEERS[name]
-            yield Figure(f"  times cheaper than {peer}", ratio(theirs, peer, name), "x", 20, at_least=True)
+        if name in COMPARED:
+            yield Figure("  times cheaper than wandb.log", ratio(theirs, "wandb.log", name), "x", 20, at_least=True)
+    cheaper = ratio(theirs, "on_log for W&B", "transformers")
+    yield Figure("on_log for transformers: times cheaper than that of its callback for W&B", cheaper, "x")
 
 
 # In a process of its own, in which nothing else takes memory or time.

@@ -25,6 +25,7 @@ from chiplog.store.journal.cursors import Health, SinkStatus, backends, cursors
 from chiplog.store.reader import Stored
 from chiplog.store.runs.problems import problems
 from chiplog.store.runs.state import MOST_PAIRS, AttemptState, live_streams, two_writers
+from chiplog.views.alert_groups import alert_groups
 from chiplog.views.charts.text_bars import bar_line
 from chiplog.views.metric_families import by_importance, families
 from chiplog.views.report import goodput
@@ -273,18 +274,13 @@ class Page:
         return _table(self._screen, head, rows, right=head) + _last_of(len(newest), len(self._contents.evals))
 
     def _alerts(self) -> str:
-        newest = list(self._contents.alerts)[-10:]
+        groups = alert_groups(self._contents.alerts)
         rows: list[list[str | Cell]] = [
-            [
-                Cell(record.level, LEVELS.get(record.level, "")),
-                "" if record.step is None else display.count(record.step),
-                record.title,
-                record.text,
-            ]
-            for record in newest
+            [Cell(one.newest.level, LEVELS.get(one.newest.level, "")), one.steps, one.title, one.newest.text]
+            for one in groups[: self._most]
         ]
         text = _table(self._screen, ["level", "step", "title", "text"], rows, right=("step",))
-        return text + _last_of(len(newest), len(self._contents.alerts))
+        return text + self._more(len(groups))
 
     def _sinks(self) -> str:
         sinks = (*cursors(self._stored.path), *backends(self._stored.path))

@@ -15,6 +15,7 @@ from chiplog.core.values.flatten import flatten
 from chiplog.store.contents.contents import Contents
 from chiplog.store.points.series import bucket
 from chiplog.views import ansi
+from chiplog.views.alert_groups import alert_groups
 from chiplog.views.charts.bucketed_series import DrawnLine
 from chiplog.views.charts.text_plot import Curve, line_plot
 from chiplog.views.table import pairs
@@ -54,11 +55,12 @@ def thinned(label: str, line: DrawnLine, n: int) -> Curve:
 
 
 def alerts(contents: Contents, *, width: int, style: Style) -> list[str]:
-    """Alerts, newest first, with their evidence."""
+    """Alerts by what they are about, errors first, each with its newest evidence."""
     lines: list[str] = []
-    for one in reversed(contents.alerts):
-        step = f"step {display.count(one.step)}  " if one.step is not None else ""
-        head = f"{step}{display.date(one.time)}  {clean(one.title)}"
+    for group in alert_groups(contents.alerts):
+        one = group.newest
+        step = f"step {group.steps}  " if group.steps else ""
+        head = f"{step}{display.date(one.time)}  {clean(group.title)}"
         lines.append(paint(cut(head, width), LEVELS.get(one.level, "33"), style.colour))
         for text in (one.text, ", ".join(f"{key} {display.number(value)}" for key, value in one.evidence.items())):
             lines += [f"  {part}" for part in wrap(clean(text), width - 2)] if text else []
