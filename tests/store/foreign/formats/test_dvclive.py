@@ -29,6 +29,8 @@ def test_a_folder_is_one_run(tmp_path: Path) -> None:
 def test_a_folder_that_grows_adds_what_is_new(tmp_path: Path) -> None:
     """Every table from where it was."""
     source = copied(SOURCE, tmp_path)
+    for path in source.rglob("*.tsv"):
+        path.touch()  # it is still being written
     opened(source, tmp_path / "cache")
     with (source / "plots" / "metrics" / "train" / "loss.tsv").open("a") as file:
         file.write("6\t0.1\n7\t0.0")
