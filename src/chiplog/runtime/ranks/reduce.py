@@ -21,11 +21,10 @@ from chiplog.metrics.ranks.moe_routers import flat
 from chiplog.metrics.ranks.step_gather import Topic
 from chiplog.metrics.ranks.stragglers import Facts
 from chiplog.runtime.ranks.reduce_options import ReduceOptions, is_sent
-from chiplog.runtime.ranks.rounds.group_rounds import GroupRounds
+from chiplog.runtime.ranks.rounds.group_rounds import GroupRounds, ShutdownFlags
 from chiplog.runtime.ranks.rounds.hosts_and_devices import FactsByRank
 from chiplog.runtime.ranks.rounds.round_lock import RoundLock
 from chiplog.runtime.ranks.rounds.row_queue import RowQueue
-from chiplog.runtime.ranks.rounds.shutdown_flags import ShutdownFlags
 from chiplog.runtime.ranks.rounds.sync_rows import SyncRows
 from chiplog.runtime.ranks.rounds.thread import RoundThread
 from chiplog.runtime.ranks.statistics_gaps import Gaps

@@ -5,6 +5,7 @@ All but `enqueue` is called with the round lock held, by the thread of the ranks
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +18,6 @@ from chiplog.runtime.ranks.rounds.exchange import Exchange
 from chiplog.runtime.ranks.rounds.hosts_and_devices import FactsByRank
 from chiplog.runtime.ranks.rounds.protocol import Farewell, Message, RankFacts
 from chiplog.runtime.ranks.rounds.row_queue import QueuedRow, RowQueue
-from chiplog.runtime.ranks.rounds.shutdown_flags import ShutdownFlags
 from chiplog.runtime.ranks.statistics_gaps import Gaps
 from chiplog.runtime.ranks.statistics_writer import StatisticsWriter
 from chiplog.runtime.ranks.transport.group import Group, Pause
@@ -29,6 +29,17 @@ FIRST_POLL = 0.005  # s until the group is polled again; it doubles
 
 class UnderWay(Exception):
     """A round is not over, and no caller waits for it."""
+
+
+class ShutdownFlags:
+    """Flags that the training thread sets, and events that the thread of the ranks sets in return."""
+
+    def __init__(self) -> None:
+        self.closing = False  # the run has finished: send what is left, and a farewell
+        self.exiting = False  # the process ends
+        self.stopped = False  # no more rounds
+        self.drained = threading.Event()  # everything has been sent and written
+        self.disconnected = threading.Event()  # the group has broken up
 
 
 class GroupRounds:
