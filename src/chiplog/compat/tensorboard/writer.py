@@ -10,12 +10,13 @@ from types import TracebackType
 from typing import Any
 
 import chiplog
+from chiplog.compat.shared.writer_recording import Recording
 from chiplog.compat.tensorboard.originals import PACKAGES, original
-from chiplog.compat.tensorboard.recording import WHO, Recording, not_kept
 from chiplog.core import messages
 from chiplog.core.guarded import failed
 from chiplog.core.run import Run
 
+WHO = "SummaryWriter"
 EVENT_FILES = "CHIPLOG_EVENT_FILES"
 OPTIONS = ("purge_step", "max_queue", "flush_secs", "filename_suffix")  # of the originals, for event files
 # Methods of the originals whose content has no place in a run.
@@ -50,7 +51,7 @@ class SummaryWriter:
         now = time.strftime("%b%d_%H-%M-%S")
         self.log_dir = os.fspath(chosen) if chosen else os.path.join("runs", f"{now}_{platform.node()}{comment}")  # noqa: PTH118
         self.purge_step = purge_step
-        self._kept = Recording(self.log_dir, run, settings)
+        self._kept = Recording(WHO, self.log_dir, run, settings)
         options = dict(zip(OPTIONS, (purge_step, max_queue, flush_secs, filename_suffix), strict=True))
         if event_files is None:
             event_files = os.environ.get(EVENT_FILES, "").lower() not in ("", "0", "false", "no")
@@ -123,7 +124,7 @@ class SummaryWriter:
         self, tag: str, img_tensor: Any, box_tensor: Any, global_step: Any = None, walltime: Any = None,
         rescale: float = 1, dataformats: str = "CHW", labels: Any = None, **more: Any,
     ) -> None:  # fmt: skip
-        not_kept("add_image_with_boxes(box_tensor)", "the image itself is kept")
+        self._kept.not_kept("add_image_with_boxes(box_tensor)", "the image itself is kept")
         self._kept.images(tag, img_tensor, global_step, dataformats)
         passed = tag, img_tensor, box_tensor, global_step, walltime, rescale, dataformats, labels
         self._pass_on("add_image_with_boxes", *passed, **more)
@@ -174,7 +175,7 @@ class SummaryWriter:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
         def note(*args: Any, **named: Any) -> None:
-            not_kept(name, "a run has no place for it")
+            self._kept.not_kept(name, "a run has no place for it")
             self._pass_on(name, *args, **named)
 
         return note

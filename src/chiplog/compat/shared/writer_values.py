@@ -94,6 +94,19 @@ def channels_last(samples: Any) -> NDArray[Any]:
     )
 
 
+def channels_second(frames: NDArray[Any]) -> NDArray[Any]:
+    """Frames whose channels are last, with the channels before height and width."""
+    return np.moveaxis(frames, -1, -3)
+
+
+def items_of(tag: str, batch: Any, dimensions: int) -> list[tuple[str, NDArray[Any]]]:
+    """The items of a batch with their names; something with so many dimensions is one item."""
+    array = np.asarray(on_host(batch))
+    if array.ndim <= dimensions:
+        return [(tag, array)]
+    return [(tag if len(array) == 1 else f"{tag}/{at}", one) for at, one in enumerate(array)]
+
+
 def rates(threshold: float, right: float, wrong: float, refused: float, missed: float) -> dict[str, float]:
     """A row of such a table, from its counts."""
     return {

@@ -1,11 +1,11 @@
-"""What a SummaryWriter is given."""
+"""What the calls of a writer are given."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from chiplog.compat.tensorboard import values
+from chiplog.compat.shared import writer_values as values
 
 
 @pytest.mark.parametrize("formats", ["CHW", "HWC", "WHC"])

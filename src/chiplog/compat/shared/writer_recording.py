@@ -1,4 +1,4 @@
-"""What a SummaryWriter records. Nothing here raises: an error is reported once, and training goes on."""
+"""What a writer records, such as TensorBoard's. Nothing raises: an error is reported once, and training goes on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from weakref import WeakSet
 import chiplog
 from chiplog import assembly
 from chiplog.compat.shared import file_media
+from chiplog.compat.shared import writer_values as values
 from chiplog.compat.shared.quiet_sinks import quiet_sinks
-from chiplog.compat.tensorboard import values
 from chiplog.core import messages
 from chiplog.core import run as engine
 from chiplog.core.engine.shutdown import ending
@@ -23,16 +23,15 @@ from chiplog.core.identity import Identity
 from chiplog.core.run import Run
 from chiplog.runtime.ranks import detect
 
-WHO = "SummaryWriter"
-_safe = guarded(WHO, None)
+_safe = guarded("a writer", None)
 _of_writers: WeakSet[Run] = WeakSet()  # runs that a writer has started: each has its own
 
 
 class Recording:
     """The run of one writer: the one passed in, the script's current one, or one of its own."""
 
-    def __init__(self, name: str, run: Run | None, settings: Mapping[str, Any]) -> None:
-        self._name, self._settings = name, settings
+    def __init__(self, who: str, name: str | None, run: Run | None, settings: Mapping[str, Any]) -> None:
+        self.who, self._name, self._settings = who, name, settings
         self._counts: Counter[str] = Counter()  # of calls without a step, by tag
         self._own = False
         current = engine.current
@@ -48,9 +47,9 @@ class Recording:
         try:
             run = assembly.beside(**{**usual, **self._settings, **resume})
         except ChiplogError as error:
-            messages.say(f"{WHO}: no run could be started, so nothing is kept: {error}")
+            messages.say(f"{self.who}: no run could be started, so nothing is kept: {error}")
         except Exception as error:
-            failed(f"{WHO}: starting a run", error)
+            failed(f"{self.who}: starting a run", error)
         else:
             self._own = True
             _of_writers.add(run)
@@ -61,7 +60,7 @@ class Recording:
     def log(self, tag: str, value: Any, step: Any, walltime: Any) -> None:
         """A value, or a row of them, at a step; without one, the calls with this tag are counted."""
         if walltime is not None:
-            not_kept("walltime=", "a record has the time at which it was logged")
+            self.not_kept("walltime=", "a record has the time at which it was logged")
         row = dict(value) if isinstance(value, Mapping) else {tag: value}
         self._open().log(row, self._step(tag, step))
 
@@ -84,6 +83,18 @@ class Recording:
     @_safe
     def sound(self, tag: str, samples: Any, rate: int, step: Any) -> None:
         self._file(tag, ".wav", file_media.wav(values.channels_last(samples), int(rate)), step)
+
+    @_safe
+    def sounds(self, tag: str, batch: Any, rate: int, step: Any) -> None:
+        """A batch of sounds, each of samples and channels."""
+        for name, samples in values.items_of(tag, batch, 2):
+            self._file(name, ".wav", file_media.wav(samples, int(rate)), step)
+
+    @_safe
+    def videos(self, tag: str, batch: Any, rate: float, step: Any) -> None:
+        """A batch of videos, each of frames with the channels last."""
+        for name, frames in values.items_of(tag, batch, 4):
+            self._file(name, ".gif", file_media.gif(values.channels_second(frames), rate), step)
 
     @_safe
     def video(self, tag: str, frames: Any, rate: float, step: Any) -> None:
@@ -117,6 +128,10 @@ class Recording:
             state, reason = ending(error)
             self.run.finish(state=state, reason=reason)
 
+    def not_kept(self, what: str, why: str) -> None:
+        """Report that a call or an argument is accepted and has no effect, once."""
+        messages.once(f"{self.who} {what}", f"{self.who}: {what} is accepted and not kept: {why}")
+
     def _open(self) -> Run:
         """The run; as torch's writer opens another file after `close`, a run of its own is continued."""
         if self._own and self.run.inert and self.run.dir.name:
@@ -133,8 +148,3 @@ class Recording:
         media = file_media.FileMedia(data)
         media.suffix = suffix
         file_media.write(self._open(), str(tag), media, self._step(tag, step))
-
-
-def not_kept(what: str, why: str) -> None:
-    """Report that a call or an argument is accepted and has no effect, once."""
-    messages.once(f"{WHO} {what}", f"{WHO}: {what} is accepted and not kept: {why}")
