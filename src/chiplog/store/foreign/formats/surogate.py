@@ -34,7 +34,7 @@ ROWS = {"step": "train", "eval": "eval"}
 _HEAD = ("log", "time", "step")
 
 
-class _State(msgspec.Struct):
+class _LogState(msgspec.Struct):
     """How many records have been read, and what describes the run."""
 
     count: int = 0
@@ -73,7 +73,7 @@ def _record(line: bytes) -> dict[str, Plain] | None:
 
 
 def _about(path: Path, position: Plain) -> About:
-    state = msgspec.convert(position, _State) if position else _State()
+    state = msgspec.convert(position, _LogState) if position else _LogState()
     about = identity(path, NAME, generic=("training", "log", "train"))
     about.config = state.config
     about.environment = {"command": state.command} if state.command else {}
@@ -82,7 +82,7 @@ def _about(path: Path, position: Plain) -> About:
 
 def _read(path: Path, position: Plain, losses: Losses) -> Iterator[Item]:
     """The end of the array is written again with each record, so the records are counted, not the bytes."""
-    state = msgspec.convert(position, _State) if position else _State()
+    state = msgspec.convert(position, _LogState) if position else _LogState()
     done, number = state.count, 0
     file = GrowingFile(path)
     for lines in file.lines():
@@ -108,7 +108,7 @@ def _read(path: Path, position: Plain, losses: Losses) -> Iterator[Item]:
     yield Position(msgspec.to_builtins(state), 1.0)
 
 
-def _items(record: dict[str, Plain], state: _State) -> Iterator[Item]:
+def _items(record: dict[str, Plain], state: _LogState) -> Iterator[Item]:
     kind, time, step = str(record["log"]), _time(record.get("time")), record.get("step")
     at: Number = step if isinstance(step, (int, float)) else 0
     data = {clean_name(name): value for name, value in record.items() if name not in _HEAD}

@@ -43,7 +43,7 @@ SYSTEM = "__system__"
 COPY = 1 << 20  # bytes at a time
 
 
-class _State(msgspec.Struct):
+class _AimState(msgspec.Struct):
     """How many points of each series have been read, and the last of them."""
 
     counts: dict[str, int] = {}
@@ -98,7 +98,7 @@ def _facts(repository: Path) -> dict[str, About]:
 
 
 def _about(facts: About, position: Plain) -> About:
-    state = msgspec.convert(position, _State) if position else _State()
+    state = msgspec.convert(position, _AimState) if position else _AimState()
     config = dict(state.config)
     own = config.pop("hparams", {})  # Aim's usual name for all of it
     config |= own if isinstance(own, dict) else {"hparams": own}
@@ -113,7 +113,7 @@ def _read_nothing(_: Plain, losses: Losses) -> Iterator[Item]:
 
 def _read(repository: Path, run: str, position: Plain, losses: Losses) -> Iterator[Item]:
     losses.set(MISSING, 0)
-    state = msgspec.convert(position, _State) if position else _State()
+    state = msgspec.convert(position, _AimState) if position else _AimState()
     seen: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="chiplog-") as folder:
         _copy(repository, run, Path(folder) / FOLDER)
@@ -141,7 +141,7 @@ def _copy(repository: Path, run: str, target: Path) -> None:
             continue
 
 
-def _items(line: dict[str, Plain], state: _State, seen: dict[str, int], losses: Losses) -> Iterator[Item]:
+def _items(line: dict[str, Plain], state: _AimState, seen: dict[str, int], losses: Losses) -> Iterator[Item]:
     if "params" in line:
         state.config, state.ended = line["params"], nanoseconds(line["ended"])
     elif "lost" in line:
@@ -161,7 +161,7 @@ def _items(line: dict[str, Plain], state: _State, seen: dict[str, int], losses: 
         yield from _points(_name(line), line, state, seen)
 
 
-def _points(name: str, line: dict[str, Plain], state: _State, seen: dict[str, int]) -> Iterator[Item]:
+def _points(name: str, line: dict[str, Plain], state: _AimState, seen: dict[str, int]) -> Iterator[Item]:
     done = state.counts.get(name, 0)
     for step, value, time in zip(line["steps"], line["values"], line["times"], strict=True):
         number = seen[name] = seen.get(name, 0) + 1

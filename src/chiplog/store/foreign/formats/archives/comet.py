@@ -37,7 +37,7 @@ _FACTS = {"hostname": "host", "os": "platform", "python_version": "python", "com
 _OWN_OTHERS = ("offline_experiment", "hasNestedParams", "Name")
 
 
-class _State(msgspec.Struct):
+class _CometState(msgspec.Struct):
     """What describes the experiment, from its messages."""
 
     stamp: str
@@ -60,7 +60,7 @@ def find(folder: Folder) -> list[ForeignRun]:
 
 
 def _about(experiment: dict[str, Plain], position: Plain) -> About:
-    state = msgspec.convert(position, _State) if position else _State("")
+    state = msgspec.convert(position, _CometState) if position else _CometState("")
     tags = experiment.get("tags")
     stopped = _time(experiment.get("stop_time"))
     return About(
@@ -85,10 +85,10 @@ def _time(value: Plain) -> int:
 def _read(archive: Archive, position: Plain, losses: Losses) -> Iterator[Item]:
     stamp = archive.stamp()
     if position is not None:
-        if msgspec.convert(position, _State).stamp != stamp:
+        if msgspec.convert(position, _CometState).stamp != stamp:
             raise Rewritten
         return
-    messages = _Messages(archive, _State(stamp), losses)
+    messages = _Messages(archive, _CometState(stamp), losses)
     for line in archive.lines(MESSAGES, losses):
         message = decoded(line)
         if isinstance(message, dict) and isinstance(message.get("payload"), dict):
@@ -102,7 +102,7 @@ def _read(archive: Archive, position: Plain, losses: Losses) -> Iterator[Item]:
 class _Messages:
     """Messages as items, one after the other."""
 
-    def __init__(self, archive: Archive, state: _State, losses: Losses) -> None:
+    def __init__(self, archive: Archive, state: _CometState, losses: Losses) -> None:
         self.state = state
         self._archive, self._losses = archive, losses
         self._printed = {False: "", True: ""}  # lines without an end, of stdout and stderr

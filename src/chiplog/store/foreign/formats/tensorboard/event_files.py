@@ -62,7 +62,7 @@ def _is_events(folder: Path, name: str) -> bool:
 
 
 def _about(path: Path, key: str, position: Plain) -> About:
-    state = _State.of(position)
+    state = _EventFilesState.of(position)
     return About(
         project=path.absolute().parent.name or NAME,
         id=f"{path.absolute().name[:50]}-{digest(key, 3)}",
@@ -74,7 +74,7 @@ def _about(path: Path, key: str, position: Plain) -> About:
     )
 
 
-class _State(msgspec.Struct):
+class _EventFilesState(msgspec.Struct):
     """How far the files of a run have been read, and what they told about it."""
 
     offsets: dict[str, int]
@@ -82,7 +82,7 @@ class _State(msgspec.Struct):
     created: int = 0
 
     @classmethod
-    def of(cls, position: Plain) -> _State:
+    def of(cls, position: Plain) -> _EventFilesState:
         return msgspec.convert(position, cls) if position else cls({}, HparamsSession())
 
     def save(self, done: float) -> Position:
@@ -90,7 +90,7 @@ class _State(msgspec.Struct):
 
 
 def _read(files: tuple[Path, ...], position: Plain, losses: Losses) -> Iterator[Item]:
-    state = _State.of(position)
+    state = _EventFilesState.of(position)
     sizes = {path.name: path.stat().st_size for path in files}
     total = max(1, sum(sizes.values()))
     unfinished = 0
@@ -110,7 +110,7 @@ def _read(files: tuple[Path, ...], position: Plain, losses: Losses) -> Iterator[
 class _Events:
     """Events of one file as points and other items, in their order."""
 
-    def __init__(self, state: _State, losses: Losses) -> None:
+    def __init__(self, state: _EventFilesState, losses: Losses) -> None:
         self._state, self._losses = state, losses
         self._heads: dict[bytes, int] = {}  # what comes before the value of a scalar, for each tag
         self._names: list[str] = []

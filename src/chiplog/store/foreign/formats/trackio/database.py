@@ -8,8 +8,8 @@ from pathlib import Path
 from chiplog.core.records import Plain
 from chiplog.store.foreign import sqlite_file
 from chiplog.store.foreign.formats.trackio import inbox
-from chiplog.store.foreign.formats.trackio.inbox import Inbox
-from chiplog.store.foreign.formats.trackio.rows import MEDIA, Rows
+from chiplog.store.foreign.formats.trackio.inbox import TrackioInbox
+from chiplog.store.foreign.formats.trackio.rows import MEDIA, TrackioRows
 from chiplog.store.foreign.formats.trackio.rows import NAME as NAME
 from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position
@@ -22,7 +22,7 @@ _KEYS = {"metrics": "log_id", "system_metrics": "log_id", "alerts": "alert_id"}
 
 
 def find(folder: Folder) -> list[ForeignRun]:
-    waiting = Inbox(folder.path)
+    waiting = TrackioInbox(folder.path)
     fragments = dict(waiting.runs) if inbox.FOLDER in folder.folders else {}
     if fragments:
         folder.taken |= {inbox.FOLDER, MEDIA}
@@ -86,7 +86,7 @@ class _Run:
     def read(self, position: Plain, losses: Losses) -> Iterator[Item]:
         last: dict[str, Plain] = dict.fromkeys(_TABLES, 0) | (dict(position) if isinstance(position, dict) else {})
         done = set(last.get("inbox", ()))  # rows that were read there, and are in the database later
-        rows = Rows(self._folder, losses)
+        rows = TrackioRows(self._folder, losses)
         for number, table in enumerate(_TABLES if self._database is not None else ()):
             for batch in self._new(table, last[table]):
                 for row in batch:
@@ -110,7 +110,7 @@ class _Run:
         query = f"SELECT id, {key}, timestamp, {fields} FROM {table} WHERE {self._by} = ? AND id > ? ORDER BY id"
         yield from self._database.rows(query, (self._key, last))
 
-    def _items(self, table: str, row: tuple[object, ...], rows: Rows) -> Iterator[Item]:
+    def _items(self, table: str, row: tuple[object, ...], rows: TrackioRows) -> Iterator[Item]:
         time, values = moment(row[0]) or moment(self._first), row[1:]
         if table == "alerts":
             title, text, level, step = values

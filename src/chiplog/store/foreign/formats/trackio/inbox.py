@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
-from chiplog.store.foreign.formats.trackio.rows import Rows
+from chiplog.store.foreign.formats.trackio.rows import TrackioRows
 from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import Item, Losses
 from chiplog.store.foreign.row_columns import moment
@@ -21,7 +21,7 @@ MOST = 512 << 20  # bytes of all of them
 
 
 @dataclass
-class Inbox:
+class TrackioInbox:
     """The fragments next to a folder's databases, by run: (project, id or name)."""
 
     folder: Path
@@ -63,7 +63,7 @@ def key_of(record: dict[str, Plain]) -> str:
     return str(record.get("log_id") or record.get("alert_id") or "")
 
 
-def items(fragments: list[dict[str, Plain]], done: set[str], rows: Rows, losses: Losses) -> Iterator[Item]:
+def items(fragments: list[dict[str, Plain]], done: set[str], rows: TrackioRows, losses: Losses) -> Iterator[Item]:
     """What has not been read yet; adds the keys of what it yields."""
     for record in fragments:
         key = key_of(record)

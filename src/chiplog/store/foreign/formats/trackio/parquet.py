@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.store.foreign.formats.trackio.rows import NAME as NAME
-from chiplog.store.foreign.formats.trackio.rows import Rows
+from chiplog.store.foreign.formats.trackio.rows import TrackioRows
 from chiplog.store.foreign.parquet_file import open_parquet
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position
 from chiplog.store.foreign.row_columns import moment
@@ -86,7 +86,7 @@ def _about(path: Path, by: str, run: str, project: str, name: str, first: str, _
 
 def _read(path: Path, by: str, run: str, position: Plain, losses: Losses) -> Iterator[Item]:
     last = {"metrics": 0, "system": 0} | (dict(position) if isinstance(position, dict) else {})
-    rows = Rows(path.parent, losses)
+    rows = TrackioRows(path.parent, losses)
     for row in _rows(path, by, run, last["metrics"], losses):
         last["metrics"] = row["id"]
         yield from rows.metrics(_values(row), row["step"], moment(row["timestamp"]))

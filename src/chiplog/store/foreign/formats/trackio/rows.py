@@ -17,7 +17,7 @@ NONFINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("
 LEVELS = {"info": "info", "warn": "warn", "error": "error"}
 
 
-class Rows:
+class TrackioRows:
     """The rows of one run; files of media are in a folder next to the store."""
 
     def __init__(self, folder: Path, losses: Losses) -> None:
