@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from chiplog.core.records import Plain
+from chiplog.store.reader import Stored
 from tests.support.foreign_stores import Values
 
 LR = (
@@ -27,3 +28,7 @@ def config(number: int) -> dict[str, Plain]:
 def reported(number: int) -> Values:
     odd = {2: math.nan, 3: math.inf} if number == 1 else {}
     return {"value": [(step, odd.get(step, LR[number] * (step + 1))) for step in range(REPORTS[number])]}
+
+
+def by_number(runs: list[Stored], study: str = "lr-search") -> dict[int, Stored]:
+    return {int(run.name.removeprefix("trial-")): run for run in runs if run.project == study}
