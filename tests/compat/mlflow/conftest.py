@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import mlflow
 import pytest
+from mlflow import MlflowClient
 
 from chiplog.compat.mlflow import entry_points
 
 
 @pytest.fixture(scope="session")
-def own_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of MLflow, which takes seconds to make."""
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    with contextlib.chdir(path.parent):  # where it keeps artifacts
+        MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def own_store(empty_database: Path, tmp_path: Path) -> str:
     """The URI of a database of MLflow."""
-    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+    return f"sqlite:///{shutil.copy(empty_database, tmp_path / 'mlflow.db')}"
 
 
 @pytest.fixture(autouse=True)

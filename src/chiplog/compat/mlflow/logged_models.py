@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +129,13 @@ class LoggedModels:
     ) -> PagedList:  # fmt: skip
         if datasets and not all(one.get("dataset_name") for one in datasets):
             raise MlflowException("`dataset_name` in the `datasets` clause must be specified.", INVALID_PARAMETER_VALUE)
-        models = [model for experiment_id in experiment_ids for model in self._of(experiment_id)]
+        every = {model.model_id: model for experiment_id in experiment_ids for model in self._of(experiment_id)}
+        models = [_with_newest(model) for model in every.values()]
         models = SearchLoggedModelsUtils.filter_logged_models(models, filter_string, datasets)
         models = SearchLoggedModelsUtils.sort(models, order_by)
         most = max_results or SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
-        return PagedList(*SearchLoggedModelsUtils.paginate(models, page_token, most))
+        page, token = SearchLoggedModelsUtils.paginate(models, page_token, most)
+        return PagedList([every[model.model_id] for model in page], token)
 
     def _of(self, experiment_id: str) -> Iterator[LoggedModel]:
         project = self._experiments.folder(experiment_id)
@@ -238,23 +241,24 @@ def _entity(folder: Path, about: About) -> LoggedModel:
 
 
 def _metrics(folder: Path) -> list[Metric]:
-    """The newest of each metric and dataset."""
     if not (folder / METRICS).exists():
         return []
-    newest: dict[tuple[str, str | None, str | None], Measured] = {}
-    for line in reading.read_bytes(folder, METRICS).splitlines():
-        one = msgspec.json.decode(line, type=Measured)
-        key = one.key, one.dataset, one.digest
-        if key not in newest or _order(newest[key]) <= _order(one):
-            newest[key] = one
+    lines = reading.read_bytes(folder, METRICS).splitlines()
+    measured = [msgspec.json.decode(line, type=Measured) for line in lines]
     return [
         Metric(one.key, float(one.value), one.timestamp, one.step, folder.name, one.dataset, one.digest, one.run)
-        for one in newest.values()
+        for one in measured
     ]
 
 
-def _order(one: Measured) -> tuple[int, int, float]:
-    return one.step, one.timestamp, float(one.value)
+def _with_newest(model: LoggedModel) -> LoggedModel:
+    """A model with the newest of each metric and dataset, by which it is searched."""
+    newest: dict[tuple[str, str | None, str | None], Metric] = {}
+    for one in sorted(model.metrics, key=lambda one: (one.step, one.timestamp)):
+        newest[one.key, one.dataset_name, one.dataset_digest] = one
+    reduced = copy(model)
+    reduced.metrics = list(newest.values())
+    return reduced
 
 
 def _now() -> int:

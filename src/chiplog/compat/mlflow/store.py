@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -38,8 +39,9 @@ from mlflow.utils.search_utils import SearchExperimentsUtils, SearchUtils
 
 import chiplog
 from chiplog.assembly import runs_dir
-from chiplog.compat.mlflow import artifacts, metric_points, run_entities, unsupported
+from chiplog.compat.mlflow import artifacts, ended_runs, metric_points, run_entities, unsupported
 from chiplog.compat.mlflow import facts as fact_table
+from chiplog.compat.mlflow.ended_runs import EndedRuns
 from chiplog.compat.mlflow.experiments import Experiments
 from chiplog.compat.mlflow.logged_models import LoggedModels, LoggedModelStore
 from chiplog.compat.mlflow.open_runs import OpenRun, OpenRuns
@@ -65,6 +67,7 @@ class ChiplogStore(LoggedModelStore, AbstractStore):
         self.artifact_root = artifact_uri
         self._experiments = Experiments(self.root)
         self._runs = OpenRuns(self.root)
+        self._ended = EndedRuns()
         self.models = LoggedModels(self.root, self._experiments)
 
     # -- experiments ---------------------------------------------------------------------------------------------------
@@ -192,15 +195,15 @@ class ChiplogStore(LoggedModelStore, AbstractStore):
         page_token: str | None,
     ) -> tuple[list[Run], str | None]:
         stages = LifecycleStage.view_type_to_stages(run_view_type)
-        runs = []
-        for experiment_id in experiment_ids:
-            for path in layout.find_runs(self._experiments.folder(experiment_id)):
-                stored = self._read(path)
-                if fact_table.read(stored).get("lifecycle_stage", LifecycleStage.ACTIVE) in stages:
-                    runs.append(run_entities.run_of(stored, experiment_id))
+        runs = [
+            run
+            for experiment_id in experiment_ids
+            for path in layout.find_runs(self._experiments.folder(experiment_id))
+            if (run := self._entity(path, experiment_id)).info.lifecycle_stage in stages
+        ]
         chosen = SearchUtils.sort(SearchUtils.filter(runs, filter_string), order_by)
         page, token = SearchUtils.paginate(chosen, page_token, max_results)
-        return page, token
+        return deepcopy(page), token  # callers may change what they get
 
     # -- what a run holds ----------------------------------------------------------------------------------------------
 
@@ -283,6 +286,18 @@ class ChiplogStore(LoggedModelStore, AbstractStore):
         if (held := self._runs.get(path.name)) is not None:
             held.recorded.flush()
         return chiplog.read(path)
+
+    def _entity(self, path: Path, experiment_id: str) -> Run:
+        """A run, from an earlier search if it has not changed since it ended."""
+        stamp = ended_runs.stamp_of(path)
+        run = self._ended.get(path, stamp)
+        if run is None:
+            stored = self._read(path)
+            ended = stored.state != "running"
+            run = run_entities.run_of(stored, experiment_id)
+            if ended:
+                self._ended.keep(path, stamp, run)
+        return run
 
     def _open(self, run_id: str, *, deleted: bool = False) -> OpenRun:
         """The run with this id, to write."""

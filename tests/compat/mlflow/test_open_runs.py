@@ -1,0 +1,125 @@
+"""Runs that several processes and parts of a script write to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow import MlflowClient
+
+import chiplog
+from chiplog.compat.mlflow import open_runs
+from chiplog.core import run as engine
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CHILD = """
+import mlflow
+with mlflow.start_run(run_id={run_id!r}):
+    mlflow.log_metric("loss", 2.0, step=1)
+    mlflow.log_param("child", 1)
+    mlflow.set_tag("who", "child")
+"""
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+def values(run_id: str, key: str) -> list[float]:
+    return [point.value for point in MlflowClient().get_metric_history(run_id, key)]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_run_goes_on_in_another_process(ended: bool, tmp_path: Path) -> None:
+    """One that has ended is continued; one that is being written is joined, and its process writes on."""
+    run_id = mlflow.start_run(run_name="shared").info.run_id
+    mlflow.log_metric("loss", 1.0, step=0)
+    mlflow.set_tag("who", "parent")
+    if ended:
+        mlflow.end_run()
+    done = python(CHILD.format(run_id=run_id))
+    assert done.returncode == 0, done.stderr
+    if not ended:
+        mlflow.log_metric("loss", 3.0, step=2)
+        mlflow.end_run()
+    run = mlflow.get_run(run_id)
+    assert values(run_id, "loss") == ([1.0, 2.0] if ended else [1.0, 2.0, 3.0])
+    assert run.data.params == {"child": "1"} and run.data.tags["who"] == "child" and run.info.status == "FINISHED"
+    stored = chiplog.read(tmp_path / "runs" / "default" / run_id)
+    assert len(stored.attempts) == (2 if ended else 1) and stored.state == "finished" and not stored.missing
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [("pass", "FINISHED"), ("1 / 0", "FAILED"), ("import os; os.kill(os.getpid(), 9)", "KILLED")],
+)
+def test_the_end_of_a_script_is_the_end_of_its_run(end: str, status: str) -> None:
+    """Without `end_run`, by an error, or by a signal that leaves no time."""
+    done = python(f"import mlflow\nmlflow.start_run(run_name='script')\nmlflow.log_metric('loss', 1.0)\n{end}")
+    assert (done.returncode == -signal.SIGKILL) == (status == "KILLED")
+    (run,) = mlflow.search_runs(output_format="list")
+    assert (run.info.status, run.data.metrics) == (status, {"loss": 1.0}) and run.info.end_time >= run.info.start_time
+
+
+def test_the_current_run_stays_current() -> None:
+    """MLflow's runs are open beside it, and leave it open."""
+    with chiplog.init(project="own", sinks="none") as run:
+        with mlflow.start_run() as active:
+            mlflow.log_metric("theirs", 1.0)
+        assert engine.current is run
+        run.log({"ours": 2.0}, step=0)
+    assert chiplog.read(run.dir).names() == ["ours"]
+    assert mlflow.get_run(active.info.run_id).data.metrics == {"theirs": 1.0}
+
+
+def test_a_run_that_the_script_has_ended_stays_ended(tmp_path: Path) -> None:
+    """It is the script's current run if there is no other, and `chiplog.finish` ends that."""
+    with mlflow.start_run() as active:
+        mlflow.log_metric("loss", 1.0)
+        chiplog.finish()
+    run = mlflow.get_run(active.info.run_id)
+    assert (run.info.status, run.data.metrics) == ("FINISHED", {"loss": 1.0})
+    assert len(chiplog.read(tmp_path / "runs" / "default" / run.info.run_id).attempts) == 1
+
+
+def test_runs_that_are_opened_again_keep_how_they_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only a few of them are open at a time."""
+    monkeypatch.setattr(open_runs, "REOPENED", 2)
+    client = MlflowClient()
+    run_ids = [client.create_run("0").info.run_id for _ in range(4)]
+    for run_id in run_ids:
+        client.set_terminated(run_id, "FAILED")
+    for run_id in run_ids:
+        client.set_tag(run_id, "seen", "yes")
+    states = [chiplog.read(tmp_path / "runs" / "default" / run_id).state for run_id in run_ids]
+    assert states[:2] == ["failed", "failed"] and states.count("running") == 2
+    assert [client.get_run(run_id).info.status for run_id in run_ids] == ["FAILED"] * 4
+    assert all(client.get_run(run_id).data.tags["seen"] == "yes" for run_id in run_ids)
+    for run_id in run_ids:
+        client.set_terminated(run_id, "FINISHED")
+    assert {chiplog.read(tmp_path / "runs" / "default" / run_id).state for run_id in run_ids} == {"finished"}
+
+
+def test_a_forked_process_joins_the_run() -> None:
+    """What it logs is kept beside what its parent logs."""
+    client = MlflowClient()
+    run_id = client.create_run("0").info.run_id
+    client.log_metric(run_id, "loss", 1.0, step=0)
+    child = os.fork()
+    if not child:
+        try:
+            client.log_metric(run_id, "loss", 2.0, step=1)
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    client.log_metric(run_id, "loss", 3.0, step=2)
+    client.set_terminated(run_id)
+    assert values(run_id, "loss") == [1.0, 2.0, 3.0]
