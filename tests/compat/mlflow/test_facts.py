@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mlflow import MlflowClient
+
 import chiplog
 from chiplog.compat.mlflow import facts
 
@@ -28,3 +30,14 @@ def test_words_are_short_and_not_of_mlflow() -> None:
         facts.as_word("note", "a\nb"),
     ]
     assert words == ["team=nlp", "flag", None, None] and facts.as_word("long", "x" * 200) is None
+
+
+def test_a_table_of_the_same_name_is_no_fact() -> None:
+    """A script may have one of its own."""
+    with chiplog.init(project="p", sinks="none") as run:
+        run.table(facts.TABLE, [{"a": 1}, {"key": "status", "value": 3, "time": "z"}])
+        run.table("mlflow_times", [{"b": 1}])
+        run.log({"x": 2.0}, step=1.5)
+    assert facts.read(chiplog.read(run.dir)) == {}
+    (read,) = MlflowClient().search_runs(["p"])
+    assert (read.info.status, read.data.metrics) == ("FINISHED", {"x": 2.0})

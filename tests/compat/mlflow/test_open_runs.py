@@ -123,3 +123,33 @@ def test_a_forked_process_joins_the_run() -> None:
     client.log_metric(run_id, "loss", 3.0, step=2)
     client.set_terminated(run_id)
     assert values(run_id, "loss") == [1.0, 2.0, 3.0]
+
+
+def test_a_directory_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run is kept in a temporary one, and is there as long as the process."""
+    (tmp_path / "runs").write_text("a file")
+    with mlflow.start_run() as active:
+        mlflow.log_metric("loss", 1.0)
+    MlflowClient().set_tag(active.info.run_id, "later", "yes")
+    run = mlflow.get_run(active.info.run_id)
+    assert (run.data.metrics, run.data.tags["later"], run.info.status) == ({"loss": 1.0}, "yes", "FINISHED")
+    assert "instead, which the system may delete" in capsys.readouterr().err
+
+
+def test_where_chiplog_is_disabled_a_run_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says why, before training starts."""
+    monkeypatch.setenv("CHIPLOG_MODE", "disabled")
+    with pytest.raises(mlflow.MlflowException, match="mode='disabled'"):
+        mlflow.start_run()
+
+
+def test_any_rank_may_call() -> None:
+    """The process that calls is the one that is recorded."""
+    code = (
+        "import mlflow\nwith mlflow.start_run(run_name='last') as run:\n    mlflow.log_metric('loss', 1.0)\n"
+        "with mlflow.start_run(run_id=run.info.run_id):\n    mlflow.log_metric('loss', 2.0, step=1)\n"
+    )
+    done = python(code, RANK="7", WORLD_SIZE="8", LOCAL_RANK="7")
+    assert done.returncode == 0, done.stderr
+    (run,) = mlflow.search_runs(output_format="list")
+    assert (run.info.status, values(run.info.run_id, "loss")) == ("FINISHED", [1.0, 2.0])

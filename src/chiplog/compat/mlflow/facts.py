@@ -8,13 +8,26 @@ a tag that was deleted. Inputs and outputs are under `dataset.<digest>` (JSON), 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
 
 from chiplog.core.run import Run
 from chiplog.store.reader import Stored
 
 TABLE = "mlflow"
 TAG = "tags."
+
+T = TypeVar("T")
+
+
+class Fact(msgspec.Struct):
+    """A row of the table."""
+
+    key: str
+    value: str | None
+    time: int  # ns
 
 
 class Facts(dict[str, str]):
@@ -33,16 +46,24 @@ def write(run: Run, facts: Mapping[str, str | None]) -> None:
 
 def read(stored: Stored) -> Facts:
     """The facts of a run, as of now."""
-    rows = list(stored.table(TABLE, missing_ok=True))
+    rows = typed_rows(stored, TABLE, Fact)
     facts = Facts()
-    for row in sorted(rows, key=lambda row: int(row["time"])):  # several processes may have written
-        key, value = str(row["key"]), row["value"]
-        if value is None:
-            facts.pop(key, None)
-            facts.deleted.add(key)
+    for fact in sorted(rows, key=lambda fact: fact.time):  # several processes may have written
+        if fact.value is None:
+            facts.pop(fact.key, None)
+            facts.deleted.add(fact.key)
         else:
-            facts[key] = str(value)
+            facts[fact.key] = fact.value
     return facts
+
+
+def typed_rows(stored: Stored, table: str, kind: type[T]) -> Iterator[T]:
+    """The rows of a table as structs; others are left out, which a script has written under the same name."""
+    for row in stored.table(table, missing_ok=True):
+        try:
+            yield msgspec.convert(row, kind)
+        except msgspec.ValidationError:
+            continue
 
 
 def under(facts: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 from mlflow.entities import Metric
 
+from chiplog.compat.mlflow.facts import typed_rows
 from chiplog.core.run import Run
 from chiplog.store import layout
 from chiplog.store.reader import Stored
@@ -32,11 +34,20 @@ class Point(NamedTuple):
     value: float
 
 
+class MovedPoint(msgspec.Struct):
+    """A row of the table of times."""
+
+    metric: str
+    point: int  # its step
+    value: str
+    timestamp: int  # ms
+
+
 def write(run: Run, metrics: Sequence[Metric]) -> None:
     """Log metrics, those of the same step in one row."""
     now = time.time_ns() // 10**6
     moved = [
-        {"metric": one.key, "step": one.step, "value": repr(float(one.value)), "timestamp": one.timestamp}
+        {"metric": one.key, "point": one.step, "value": repr(float(one.value)), "timestamp": one.timestamp}
         for one in metrics
         if abs(one.timestamp - now) > CLOSE
     ]
@@ -105,6 +116,6 @@ def _points(
 
 def _moved(stored: Stored) -> Moved:
     moved: Moved = defaultdict(lambda: defaultdict(deque))
-    for row in stored.table(TIMES, missing_ok=True):
-        moved[str(row["metric"])][int(row["step"]), str(row["value"])].append(int(row["timestamp"]))
+    for row in typed_rows(stored, TIMES, MovedPoint):
+        moved[row.metric][row.point, row.value].append(row.timestamp)
     return moved

@@ -18,6 +18,10 @@ from chiplog.store.reader import Stored
 REOPENED = 8  # runs that had ended and may stay open at a time
 
 
+class NothingKept(Exception):
+    """No run could be started."""
+
+
 @dataclass
 class OpenRun:
     """A run that is open here. Hold the lock while something is written that depends on what is there."""
@@ -36,14 +40,19 @@ class OpenRuns:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._runs: dict[str, OpenRun] = {}
+        self._started: dict[str, Path] = {}  # directories, which are temporary ones if the root cannot be written
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._ends_at_exit = False
 
     def start(self, project: str, run_id: str, name: str) -> OpenRun:
-        """Start a new run."""
+        """Start a new run; raises `NothingKept` where chiplog is disabled."""
         with self._lock:
-            return self._keep(run_id, OpenRun(self._open(project, run_id, name=name, resume="never")))
+            started = self._open(project, run_id, name=name, resume="never")
+            if started.inert:
+                raise NothingKept
+            self._started[run_id] = started.dir
+            return self._keep(run_id, OpenRun(started))
 
     def get(self, run_id: str) -> OpenRun | None:
         """The run with this id if it is open here."""
@@ -52,6 +61,10 @@ class OpenRuns:
                 self._process, self._runs = os.getpid(), {}
             held = self._runs.get(run_id)
             return held if held is not None and not held.recorded.inert else None
+
+    def directory(self, run_id: str) -> Path | None:
+        """The directory of a run that this process has started."""
+        return self._started.get(run_id)
 
     def ended_at_exit(self, run_id: str) -> bool:
         """Whether a run that was open here has been ended by the end of the process, or by the script itself."""
@@ -91,7 +104,7 @@ class OpenRuns:
             project=project,
             name=name,
             id=run_id,
-            dir=self._root,
+            dir=self._started[run_id].parent.parent if run_id in self._started else self._root,
             resume=resume,
             tags=tags,
             ranks=detect.detect(environ).rank,

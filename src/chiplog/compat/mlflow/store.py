@@ -27,7 +27,7 @@ from mlflow.entities import (
     ViewType,
 )
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, INVALID_STATE, RESOURCE_DOES_NOT_EXIST
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.store.tracking.abstract_store import AbstractStore
@@ -44,7 +44,8 @@ from chiplog.compat.mlflow import facts as fact_table
 from chiplog.compat.mlflow.ended_runs import EndedRuns
 from chiplog.compat.mlflow.experiments import Experiments
 from chiplog.compat.mlflow.logged_models import LoggedModels, LoggedModelStore
-from chiplog.compat.mlflow.open_runs import OpenRun, OpenRuns
+from chiplog.compat.mlflow.open_runs import NothingKept, OpenRun, OpenRuns
+from chiplog.core import messages
 from chiplog.store import layout
 from chiplog.store.foreign.plain_files import from_text
 from chiplog.store.reader import Stored
@@ -145,7 +146,14 @@ class ChiplogStore(LoggedModelStore, AbstractStore):
             )
         run_id = uuid.uuid4().hex
         named[MLFLOW_RUN_NAME] = run_name or tagged or _generate_random_name()
-        held = self._runs.start(about.project, run_id, named[MLFLOW_RUN_NAME])
+        try:
+            held = self._runs.start(about.project, run_id, named[MLFLOW_RUN_NAME])
+        except NothingKept:
+            raise MlflowException(
+                "chiplog keeps no runs here, because of mode='disabled' or an error above; change that, or unset "
+                "MLFLOW_TRACKING_URI",
+                INVALID_STATE,
+            ) from None
         facts = {"status": run_entities.RUNNING, "start_time": str(int(start_time or time.time() * 1000))}
         if user_id:
             facts["user"] = user_id
@@ -199,7 +207,7 @@ class ChiplogStore(LoggedModelStore, AbstractStore):
             run
             for experiment_id in experiment_ids
             for path in layout.find_runs(self._experiments.folder(experiment_id))
-            if (run := self._entity(path, experiment_id)).info.lifecycle_stage in stages
+            if (run := self._entity(path, experiment_id)) is not None and run.info.lifecycle_stage in stages
         ]
         chosen = SearchUtils.sort(SearchUtils.filter(runs, filter_string), order_by)
         page, token = SearchUtils.paginate(chosen, page_token, max_results)
@@ -273,6 +281,8 @@ class ChiplogStore(LoggedModelStore, AbstractStore):
         validation._validate_run_id(run_id)
         if (held := self._runs.get(run_id)) is not None:
             return self._read(held.recorded.dir)
+        if (path := self._runs.directory(run_id)) is not None:
+            return self._read(path)
         name = layout.directory(run_id)
         paths = [path for path in self.root.glob(f"*/{name}") if (path / layout.JOURNAL).is_dir()]
         if not paths:
@@ -287,16 +297,20 @@ class ChiplogStore(LoggedModelStore, AbstractStore):
             held.recorded.flush()
         return chiplog.read(path)
 
-    def _entity(self, path: Path, experiment_id: str) -> Run:
-        """A run, from an earlier search if it has not changed since it ended."""
-        stamp = ended_runs.stamp_of(path)
-        run = self._ended.get(path, stamp)
-        if run is None:
-            stored = self._read(path)
-            ended = stored.state != "running"
-            run = run_entities.run_of(stored, experiment_id)
-            if ended:
-                self._ended.keep(path, stamp, run)
+    def _entity(self, path: Path, experiment_id: str) -> Run | None:
+        """A run, from an earlier search if it has not changed since it ended; None if it cannot be read."""
+        try:
+            stamp = ended_runs.stamp_of(path)
+            run = self._ended.get(path, stamp)
+            if run is None:
+                stored = self._read(path)
+                ended = stored.state != "running"
+                run = run_entities.run_of(stored, experiment_id)
+                if ended:
+                    self._ended.keep(path, stamp, run)
+        except Exception as error:  # deleted just now, or damaged: the others are there
+            messages.once(f"mlflow cannot read {path}", f"left run {path} out of a search of MLflow: {error}")
+            return None
         return run
 
     def _open(self, run_id: str, *, deleted: bool = False) -> OpenRun:
