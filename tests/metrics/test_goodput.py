@@ -39,6 +39,13 @@ def test_steps_that_were_done_again_are_lost() -> None:
     assert seconds(first, second) == {"step": 30, "lost": 10, "down": 60}
 
 
+def test_logged_times_do_not_exceed_the_time_there_was() -> None:
+    """Steps that claim twice as long as they can have taken share what is left beside an evaluation."""
+    long = life(0, 12, 0, 20, each=1.0, waits=np.full(20, 0.25), others=[("eval", 10, 12)])
+    assert seconds(long._replace(ends=np.linspace(0.5, 10, 20))) == {"step": 7.5, "data": 2.5, "eval": 2}
+    assert ledger([life(0, 0, 0, 3)]).seconds["step"] == 0
+
+
 def test_a_slow_first_step_is_a_warmup() -> None:
     """Its excess over the usual step; whether it compiled is unknown."""
     slow = life(0, 30, 0, 11)

@@ -12,6 +12,7 @@ Floats = NDArray[np.float64]
 
 # In display order. Kinds with a record or span of their own are measured; the rest follows from them.
 KINDS = ("step", "data", "lost", "warmup", "compile", "eval", "checkpoint", "init", "idle", "down")
+OF_STEPS = ("step", "data", "lost", "warmup")
 SLOW_START = 3.0  # times the usual step: the first step also prepared the others
 
 
@@ -80,8 +81,18 @@ def _spend(attempt: AttemptTime) -> dict[str, float]:
         spent["data"] = float(waits[attempt.counted].sum())
         first = float(starts[0])
         spent["init"] = max(0.0, first - attempt.start - _total(attempt.others, attempt.start, first))
+    _fit(spent, total)
     spent["idle"] = max(0.0, total - sum(spent.values()))
     return spent
+
+
+def _fit(spent: dict[str, float], total: float) -> None:
+    """Reduce the times of steps, which the run itself may have logged, to the time that there was for them."""
+    of_steps = sum(spent[kind] for kind in OF_STEPS)
+    room = total - (sum(spent.values()) - of_steps)
+    if of_steps > room:
+        for kind in OF_STEPS:
+            spent[kind] *= max(0.0, room) / of_steps
 
 
 def _apart(spans: Sequence[tuple[str, float, float]], start: float, end: float) -> list[tuple[str, float, float]]:
