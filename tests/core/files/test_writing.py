@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,14 @@ def test_a_file_is_renamed_and_removed(run: Path, tmp_path: Path) -> None:
             writing.remove(folder / "new")
         assert not (folder / "new").exists()
     writing.remove(run / "parts" / "missing")
+
+
+def test_a_device_or_a_pipe_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
+    """Replacing it would take it from everybody else; inside a run, nothing but files is written."""
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    writing.write_text(tmp_path / "pipe", "words")
+    assert os.read(reader, 100) == b"words" and stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    os.close(reader)
+    writing.write_text(Path(os.devnull), "words")
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)

@@ -127,7 +127,13 @@ def unfinished(path: Path, names: Iterable[str]) -> list[str]:
 
 @contextmanager
 def replacing(path: Path, mode: int | None = None) -> Iterator[Path]:
-    """A temporary file in the same directory, which becomes `path` at the end; removed if the block raises."""
+    """A temporary file in the same directory, which becomes `path` at the end; removed if the block raises.
+
+    A device or a pipe that the user names, such as `/dev/null`, is written to instead of being replaced.
+    """
+    if folders.run_of(path) is None and path.exists() and not (path.is_file() or path.is_dir()):
+        yield path
+        return
     temporary = new_beside(path, mode if mode is not None else 0o666 if folders.run_of(path) is None else 0o600)
     try:
         yield temporary
