@@ -139,4 +139,4 @@ def test_a_device_or_a_pipe_is_written_to_and_stays_what_it_is(tmp_path: Path) -
     assert os.read(reader, 100) == b"words" and stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     os.close(reader)
     writing.write_text(Path(os.devnull), "words")
-    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
