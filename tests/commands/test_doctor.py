@@ -117,6 +117,8 @@ def test_frameworks_that_are_installed_are_listed_with_the_line_for_each(cli: Cl
     assert (
         "transformers 5" in words and '`import chiplog.integrations.transformers`, then `report_to="chiplog"`' in words
     )
+    assert "MLflow 3" in words and "`MLFLOW_TRACKING_URI=chiplog:///runs`" in words
+    assert "`chiplog run --as wandb -- COMMAND`" in words
     assert "deepspeed" not in words.lower() or find_spec("deepspeed") is not None
     for file in Path(integrations.__file__).parent.glob("[a-z]*.py"):
         framework, colon, how = (ast.get_docstring(ast.parse(file.read_text())) or "").partition(": ")

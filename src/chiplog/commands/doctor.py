@@ -122,13 +122,16 @@ def _installation() -> Iterator[Check]:
 
 
 def _frameworks() -> Iterator[Check]:
-    """Those that are installed, and how to switch chiplog on in each: the docstrings of its integrations say so."""
+    """Those that are installed, and how to switch chiplog on in each: the docstrings of our modules for them say so."""
     distributions = metadata.packages_distributions()
-    for file in sorted((Path(__file__).parents[1] / "integrations").glob("[a-z]*.py")):
-        if find_spec(file.stem) is not None:
+    source = Path(__file__).parents[1]
+    files = {file.stem: file for file in (source / "integrations").glob("[a-z]*.py")}
+    files |= {tracker: source / "compat" / tracker / "__init__.py" for tracker in ("mlflow", "tensorboard", "wandb")}
+    for package, file in sorted(files.items()):
+        if find_spec(package) is not None:
             about = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
             framework, _, how = " ".join(about.partition("\n\n")[0].split()).partition(": ")
-            version = next(filter(None, map(_version, distributions.get(file.stem, ()))), "")
+            version = next(filter(None, map(_version, distributions.get(package, ()))), "")
             yield Check("ok", f"{framework} {version}".rstrip() + f": {how.rstrip('.')}")
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mlflow
+import pytest
 from mlflow import MlflowClient
 
-from chiplog.compat.mlflow import ended_runs
+import chiplog
+from chiplog.compat.mlflow import ended_runs, facts
 from chiplog.compat.mlflow.ended_runs import EndedRuns
 
 
@@ -28,10 +32,22 @@ def test_the_caller_owns_what_it_gets() -> None:
     assert MlflowClient().search_runs(["0"])[0].data.params == {"p": "1"}
 
 
-def test_the_oldest_is_forgotten(monkeypatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The memory has a limit."""
     monkeypatch.setattr(ended_runs, "MOST", 2)
     runs = EndedRuns()
     for name in "abc":
         runs.keep(tmp_path / name, (), name)  # type: ignore[arg-type]
     assert [runs.get(tmp_path / name, ()) for name in "abc"] == [None, "b", "c"]
+
+
+def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that cannot be read is left out, which is reported."""
+    for name in ("kept", "damaged"):
+        with mlflow.start_run(run_name=name) as run:
+            mlflow.log_metric("loss", 1.0)
+    damaged = chiplog.init(project="default", id=run.info.run_id, dir=tmp_path / "runs", resume="must", sinks="none")
+    facts.write(damaged, {"start_time": "not a number"})
+    damaged.finish()
+    assert [one.info.run_name for one in MlflowClient().search_runs(["0"])] == ["kept"]
+    assert f"left run {damaged.dir} out of a search" in " ".join(capsys.readouterr().err.split())

@@ -108,6 +108,19 @@ def test_runs_that_are_opened_again_keep_how_they_ended(monkeypatch: pytest.Monk
     assert {chiplog.read(tmp_path / "runs" / "default" / run_id).state for run_id in run_ids} == {"finished"}
 
 
+def test_the_end_of_the_process_ends_runs_that_it_opened_again(tmp_path: Path) -> None:
+    """As they had ended before."""
+    client = MlflowClient()
+    run_id = client.create_run("0").info.run_id
+    client.set_terminated(run_id, "FAILED")
+    done = python(f"import mlflow\nmlflow.MlflowClient().set_tag({run_id!r}, 'seen', 'yes')")
+    assert done.returncode == 0, done.stderr
+    stored = chiplog.read(tmp_path / "runs" / "default" / run_id)
+    assert (stored.state, len(stored.attempts)) == ("failed", 2)
+    run = client.get_run(run_id)
+    assert (run.info.status, run.data.tags["seen"]) == ("FAILED", "yes")
+
+
 def test_a_forked_process_joins_the_run() -> None:
     """What it logs is kept beside what its parent logs."""
     client = MlflowClient()

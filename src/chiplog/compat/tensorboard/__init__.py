@@ -1,6 +1,6 @@
-"""A stand-in for TensorBoard's writer: `from chiplog.compat.tensorboard import SummaryWriter`.
+"""TensorBoard: `from chiplog.compat.tensorboard import SummaryWriter`, or `chiplog run --as tensorboard -- COMMAND`.
 
-The same calls as torch's class, kept by chiplog; nothing raises into a training loop (docs/integrations.md).
+A stand-in with the same calls as torch's class; nothing raises into a training loop (docs/integrations.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A stand-in for `wandb`: `import chiplog.compat.wandb as wandb`, and the same calls are kept by chiplog.
+"""W&B: `import chiplog.compat.wandb as wandb`, or `chiplog run --as wandb -- COMMAND`.
 
-No server, no account, no extra process. Anything that is accepted and not kept is reported once, and nothing
-raises into a training loop (docs/integrations.md).
+A stand-in, with the same calls. No server, no account, no extra process. Anything that is accepted and not kept is
+reported once, and nothing raises into a training loop (docs/integrations.md).
 """
 
 from __future__ import annotations
