@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import mlflow
@@ -106,6 +107,28 @@ def test_runs_that_are_opened_again_keep_how_they_ended(monkeypatch: pytest.Monk
     for run_id in run_ids:
         client.set_terminated(run_id, "FINISHED")
     assert {chiplog.read(tmp_path / "runs" / "default" / run_id).state for run_id in run_ids} == {"finished"}
+
+
+def test_threads_open_an_ended_run_once(tmp_path: Path) -> None:
+    """And each keeps all of its points, params and tags, while another thread searches."""
+    client = MlflowClient()
+    run_id = client.create_run("0").info.run_id
+    client.set_terminated(run_id)
+
+    def work(number: int) -> None:
+        for step in range(20):
+            client.log_metric(run_id, f"m{number}", step, step=step)
+        client.log_param(run_id, f"p{number}", number)
+        client.set_tag(run_id, f"t{number}", number)
+        client.search_runs(["0"])
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    run = client.get_run(run_id)
+    assert all(values(run_id, f"m{number}") == list(range(20)) for number in range(6))
+    assert run.data.params == {f"p{number}": str(number) for number in range(6)}
+    assert all(run.data.tags[f"t{number}"] == str(number) for number in range(6)) and run.info.status == "FINISHED"
+    assert len(chiplog.read(tmp_path / "runs" / "default" / run_id).attempts) == 2
 
 
 def test_the_end_of_the_process_ends_runs_that_it_opened_again(tmp_path: Path) -> None:
