@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 # The core suite: what a run writes and what is read of it, without the tests of services, other trackers, torch and jax.
 CORE_TESTS := tests/core tests/store tests/assembly $(addprefix --ignore=tests/core/,engine/test_step_loop.py \
 	values/test_host_arrays.py values/test_pictures.py run/test_steps_counted.py) \
-	$(addprefix --ignore=tests/store/,foreign test_crc32c.py)
+	$(addprefix --ignore=tests/store/,foreign test_tfrecord_crc.py)
 CORE_PACKAGES := '.[read,pandas,polars,data,plot,ui,cpu,yaml,otel,wandb]' duckdb hypothesis pytest pytest-timeout \
 	pytest-xdist viztracer
 

@@ -98,7 +98,7 @@ INSIDE = {
         "runtime.devices.accelerator", "runtime.devices.flop_counter", "runtime.devices.pending_values",
         "runtime.ranks.reduce_options", "sinks.adapters.backend_calls", "sinks.adapters.backends",
         "sinks.adapters.direct_calls", "sinks.csv.sink", "sinks.jsonl", "sinks.mlflow.login",
-        "sinks.shared.append_file", "sinks.shared.dotenv", "sinks.shared.joined_updates", "sinks.shared.project_name", "sinks.shared.service_metrics",
+        "sinks.shared.append_file", "sinks.shared.dotenv", "sinks.shared.history_updates", "sinks.shared.project_name", "sinks.shared.service_metrics",
     },
     "kempnerforge": {
         "runtime.devices.accelerator", "runtime.devices.memory", "sinks.adapters.direct_calls",

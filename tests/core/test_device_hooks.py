@@ -6,7 +6,7 @@ import pytest
 
 from chiplog.core import records
 from chiplog.core.device_hooks import DeviceHooks
-from chiplog.metrics.timing import StepTimes
+from chiplog.metrics.step_spans import StepTimes
 from chiplog.runtime.devices.pending_values import PendingValues
 from tests.support.components import components
 from tests.support.device_values import Faraway

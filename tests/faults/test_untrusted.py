@@ -527,7 +527,7 @@ ELSEWHERE = {
     "integrations/": "files of the trainer, in its process",
     "frontends/": "runs that the training process itself has just made, and the user's files",
     "runtime/": "the machine, and runs that the training process makes",
-    "commands/sync/side_process.py": "a temporary folder of our own",
+    "commands/sync/delivery_process.py": "a temporary folder of our own",
     "sinks/delivery/waiting_relay.py": "the user's state directory",
     "sinks/registry.py": "our own sources",
     "store/foreign/conversion.py": "runs of the user's cache or directory, which it has just made",

@@ -155,13 +155,13 @@ def next_step(identity: Identity, saved: Mapping[str, Plain] | None = None) -> i
 
 
 def step_meter(**options: Any) -> StepMeter:
-    from chiplog.runtime.devices.meter import meter
+    from chiplog.runtime.devices.new_meter import meter
 
     return meter(**options)
 
 
 def step_times() -> StepTimer:
-    from chiplog.metrics.timing import StepTimes
+    from chiplog.metrics.step_spans import StepTimes
 
     return StepTimes()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from chiplog.commands.shared.arguments import add_run
 from chiplog.commands.shared.open_run import open_run
-from chiplog.commands.sync import side_process
+from chiplog.commands.sync import delivery_process
 from chiplog.core import display
 from chiplog.core.errors import BadSetting, ChiplogError
 from chiplog.core.files.writing import replacing
@@ -90,7 +90,7 @@ def _tracker(stored: Stored, args: Namespace) -> None:
         raise BadSetting(f"{args.to} is a folder: name it with -o PATH")
     os.environ.update({**QUIET, "MLFLOW_LOGGING_LEVEL": "WARNING", **os.environ})
     if args.alone:
-        side_process.start()
+        delivery_process.start()
     folder = Path(args.output or stored.path.name).expanduser()
     with _Progress() as progress:
         written = to_tracker(stored, args.to, folder, dict(os.environ), progress.show)
@@ -98,7 +98,7 @@ def _tracker(stored: Stored, args: Namespace) -> None:
     for why, count in written.lost.items():
         print(clean(f"! not kept: {why}" + (f" ({count:,})" if count > 1 else "")))
     if args.alone:
-        side_process.exit_at_once(0)
+        delivery_process.exit_at_once(0)
 
 
 def _write(stored: Stored, to: str, temporary: Path | None) -> None:

@@ -36,7 +36,7 @@ from chiplog.core.values.convert import NUMBERS
 from chiplog.core.values.observed_dict import ObservedDict, Summary
 from chiplog.core.values.observed_list import ObservedList, as_words
 from chiplog.core.values.redact import redact_text
-from chiplog.core.values.row_splitting import WIDEST, batches
+from chiplog.core.values.row_pieces import WIDEST, batches
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from chiplog.core.identity import Identity
 from chiplog.core.records import Alert, AnyRecord, Event, File, HistogramRecord, Number, Plain, TextRecord
 from chiplog.core.values import convert
 from chiplog.core.values.convert import double
-from chiplog.sinks.shared import run_file, saved_state
+from chiplog.sinks.shared import record_file, saved_state
 from chiplog.sinks.shared.clean_values import INT64, edges, plain, utf8, whole_step
 from chiplog.sinks.shared.service_metrics import service_points, texts
 
@@ -157,7 +157,7 @@ def medium(record: TextRecord | HistogramRecord | File, run: Path) -> AimText | 
         return AimText(utf8(record.text))
     if isinstance(record, HistogramRecord):
         return distribution(record) if record.counts else None
-    path = run_file.path_of(run, record) if record.media.startswith("image/") else None
+    path = record_file.path_of(run, record) if record.media.startswith("image/") else None
     if path is None:
         return None
     try:

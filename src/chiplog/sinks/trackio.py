@@ -33,7 +33,7 @@ from chiplog.core.records import (
     TextRecord,
 )
 from chiplog.core.values import convert
-from chiplog.sinks.shared import run_file, saved_state
+from chiplog.sinks.shared import record_file, saved_state
 from chiplog.sinks.shared.clean_values import cell, edges, int64, plain, utf8, whole_step
 from chiplog.sinks.shared.rows import is_too_ragged, tabulate
 from chiplog.sinks.shared.service_metrics import service_points
@@ -109,7 +109,7 @@ class Trackio:
 
     def _image(self, record: File) -> dict[str, Plain]:
         """An image, copied to Trackio's media under the record's key, so once however often it arrives."""
-        content = run_file.contents_of(self._dir, record) if record.media.startswith("image/") else None
+        content = record_file.contents_of(self._dir, record) if record.media.startswith("image/") else None
         if content is None:
             return {}
         run = layout.directory(self._id)  # part of a path

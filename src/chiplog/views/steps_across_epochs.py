@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from chiplog.core.records import Eval, Event, MatrixRecord, Step, TextRecord, points
-from chiplog.sinks.shared.joined_updates import UPDATE
+from chiplog.sinks.shared.history_updates import UPDATE
 from chiplog.store.contents.contents import Bounds, Contents
 from chiplog.store.points.columns import Steps
 from chiplog.store.points.series import Series

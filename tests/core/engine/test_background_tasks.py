@@ -12,7 +12,7 @@ from chiplog.core.clock import RunClock
 from chiplog.core.device_hooks import DeviceHooks
 from chiplog.core.engine.background_tasks import POLL_DEVICE, SPANS_EVERY
 from chiplog.core.records import Plain, Row
-from chiplog.metrics.timing import StepTimes
+from chiplog.metrics.step_spans import StepTimes
 from tests.support.components import components
 from tests.support.journals import Kept
 

@@ -9,7 +9,7 @@ from chiplog.core.engine.recorder import Recorder
 from chiplog.core.engine.rows import RowWriter
 from chiplog.core.engine.rules import Alerts, CarriedState, Rules
 from chiplog.core.records import Row, Step
-from chiplog.core.values.row_splitting import WIDEST
+from chiplog.core.values.row_pieces import WIDEST
 from tests.support.journals import Kept
 
 

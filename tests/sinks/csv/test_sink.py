@@ -19,7 +19,7 @@ from chiplog.core.protocols import Sink
 from chiplog.core.records import Eval, Event, Step, Table
 from chiplog.sinks.csv import table
 from chiplog.sinks.csv.sink import Csv, open_sink
-from chiplog.sinks.shared.joined_updates import Updates
+from chiplog.sinks.shared.history_updates import Updates
 from chiplog.sinks.shared.rows import Rows
 
 NOON = 1763208000_123456789  # 2025-11-15T12:00:00.123456789Z

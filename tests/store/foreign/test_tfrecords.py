@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chiplog.store.crc32c import crc32c
 from chiplog.store.foreign.tfrecords import CHUNK, FOOT, HEAD, Reader
+from chiplog.store.tfrecord_crc import crc32c
 
 
 def checksum(data: bytes) -> bytes:

@@ -12,8 +12,8 @@ import pytest
 
 import chiplog
 from chiplog.core.errors import MissingPackage
-from chiplog.metrics import timing
-from chiplog.metrics.timing import Aggregate
+from chiplog.metrics import step_spans
+from chiplog.metrics.step_spans import Aggregate
 from chiplog.store import layout
 from chiplog.store.parts import compaction
 from chiplog.store.spans import arrow
@@ -181,12 +181,12 @@ def table(chosen: Listed, spans: Listed, *, by_step: bool = True) -> list[Aggreg
     groups: dict[Any, Listed] = {}
     for span in chosen:
         groups.setdefault((span.step if by_step else None, span.name, span.kind), []).append(span)
-    own = timing.own_times(spans)
+    own = step_spans.own_times(spans)
     return [
         Aggregate(
             step, name, kind, len(group), sum(span.duration for span in group) / 1e9,
-            sum(own[span.key] for span in group) / 1e9, timing.quantile(lengths, 0.5) / 1e9,
-            timing.quantile(lengths, 0.95) / 1e9, lengths[-1] / 1e9,
+            sum(own[span.key] for span in group) / 1e9, step_spans.quantile(lengths, 0.5) / 1e9,
+            step_spans.quantile(lengths, 0.95) / 1e9, lengths[-1] / 1e9,
         )
         for (step, name, kind), group in groups.items()
         for lengths in [sorted(span.duration for span in group)]
@@ -195,13 +195,13 @@ def table(chosen: Listed, spans: Listed, *, by_step: bool = True) -> list[Aggreg
 
 def by_label(spans: Listed) -> dict[str, float]:
     found: dict[str, float] = {}
-    for lane, seconds in timing.idle(spans).items():
+    for lane, seconds in step_spans.idle(spans).items():
         found[lane[2]] = found.get(lane[2], 0.0) + seconds  # type: ignore[index]
     return found
 
 
 def wait(chosen: Listed, spans: Listed) -> float:
-    return timing.wait(chosen, {span.key: span.start for span in spans})
+    return step_spans.wait(chosen, {span.key: span.start for span in spans})
 
 
 def step_lengths(spans: Listed) -> dict[Any, int]:
@@ -261,7 +261,7 @@ QUESTIONS: dict[str, tuple[Callable[[Spans], Any], Callable[[Listed], Any]]] = {
     "reach": (lambda s: s.reach, lambda spans: (spans[0].start, max(span.end for span in spans))),
     "lengths": (lambda s: s.lengths(), step_lengths),
     "total": (lambda s: s.total(), lambda spans: sum(span.duration for span in spans) / 1e9),
-    "own": (lambda s: s.own(), lambda spans: sum(timing.own_times(spans).values()) / 1e9),
+    "own": (lambda s: s.own(), lambda spans: sum(step_spans.own_times(spans).values()) / 1e9),
     "table": (lambda s: s.table(), lambda spans: table(spans, spans)),
     "table of all steps": (lambda s: s.table(by_step=False), lambda spans: table(spans, spans, by_step=False)),
     "table of some": (
@@ -275,7 +275,7 @@ QUESTIONS: dict[str, tuple[Callable[[Spans], Any], Callable[[Listed], Any]]] = {
     "alone": (
         lambda s: (s.named("a").alone().own(), list(s.named("a").alone().parents())),
         lambda spans: (
-            sum(timing.own_times([one for one in spans if one.name == "a"]).values()) / 1e9,
+            sum(step_spans.own_times([one for one in spans if one.name == "a"]).values()) / 1e9,
             list({one.key: one for span in spans if span.name == "a" and (one := outer(span, spans)) is not None and one.name == "a"}.values()),
         ),
     ),
@@ -284,9 +284,9 @@ QUESTIONS: dict[str, tuple[Callable[[Spans], Any], Callable[[Listed], Any]]] = {
         lambda s: s.of(rank=1)[::-1].idle(),
         lambda spans: by_label([one for one in spans if one.rank == 1]),
     ),
-    "overlap": (lambda s: s.overlap(), timing.overlap),
+    "overlap": (lambda s: s.overlap(), step_spans.overlap),
     "wait": (lambda s: s.wait(), lambda spans: wait(spans, spans)),
-    "metrics": (lambda s: s.metrics(2), lambda spans: timing.times([one for one in spans if one.step == 2])),
+    "metrics": (lambda s: s.metrics(2), lambda spans: step_spans.times([one for one in spans if one.step == 2])),
     "numpy": (
         lambda s: [column.tolist() for name, column in s.at(2).to_numpy().items()],
         lambda spans: [

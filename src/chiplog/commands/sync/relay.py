@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from chiplog.commands.sync import side_process
+from chiplog.commands.sync import delivery_process
 from chiplog.core.files.writing import match_run
 from chiplog.core.paths import access_of
 from chiplog.sinks.delivery.relay_process import read_orders, serve
@@ -28,11 +28,11 @@ def main(run: Path) -> None:
     if inside and not os.environ.get("WANDB_DIR"):
         os.umask(0o077 & ~access_of(run))  # what the packages of services write in the run directory is as the run is
     os.environ.update({**QUIET, **os.environ})
-    side_process.start()
-    side_process.bound_answers(orders.services)
+    delivery_process.start()
+    delivery_process.bound_answers(orders.services)
     serve(orders, dict(os.environ))
     match_run(run / layout.FILES)  # even if it was created under the user's umask
-    side_process.exit_at_once(0)
+    delivery_process.exit_at_once(0)
 
 
 if __name__ == "__main__":

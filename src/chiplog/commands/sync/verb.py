@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from chiplog.commands.sync import side_process
+from chiplog.commands.sync import delivery_process
 from chiplog.commands.sync.progress import SyncProgress
 from chiplog.core import messages, settings
 from chiplog.core.errors import BadSetting
@@ -50,8 +50,8 @@ def run(args: Namespace) -> int:
     os.environ.update({**registry.QUIET, **os.environ})
     if not args.alone:
         return _all(args)
-    side_process.start()
-    side_process.exit_at_once(_all(args))
+    delivery_process.start()
+    delivery_process.exit_at_once(_all(args))
 
 
 def _all(args: Namespace) -> int:
@@ -81,7 +81,7 @@ def _sync(path: Path, args: Namespace) -> int:
     for name, options in wanted.items():
         enrol(path, name, options, cwd, args.environ)
     if args.alone:
-        side_process.bound_answers(wanted)
+        delivery_process.bound_answers(wanted)
     label = messages.clean(f"{path.parent.name}/{path.name}")
     sync = Sync(path, wanted, args.environ, cwd)
     left = sync.run(_ended(path, args.follow), PATIENCE, (lambda _: None) if args.quiet else SyncProgress(label))

@@ -47,7 +47,7 @@ from chiplog.compat.mlflow.logged_models import LoggedModels, LoggedModelStore
 from chiplog.compat.mlflow.open_runs import NothingKept, OpenRun, OpenRuns
 from chiplog.core import messages
 from chiplog.store import layout
-from chiplog.store.foreign.plain_files import from_text
+from chiplog.store.foreign.yaml_and_json import from_text
 from chiplog.store.reader import Stored
 
 

@@ -10,7 +10,7 @@ from chiplog.core.engine.reentry_guard import ReentryGuard, is_ours
 from chiplog.core.engine.rules import CarriedState, Rules, name_of
 from chiplog.core.protocols import Stage
 from chiplog.core.records import Eval, Number, Row, Step
-from chiplog.core.values.row_splitting import pieces
+from chiplog.core.values.row_pieces import pieces
 
 
 class RowWriter:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from chiplog.core import messages, records
 from chiplog.core.values.media import Image, Media
 from chiplog.core.values.pictures import MOST, is_picture
-from chiplog.core.values.row_splitting import batches, is_frame
+from chiplog.core.values.row_pieces import batches, is_frame
 
 
 class Frame(Media):

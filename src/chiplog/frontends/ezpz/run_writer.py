@@ -13,10 +13,10 @@ from chiplog.core.records import Event, Row
 from chiplog.core.values import convert
 from chiplog.core.values.convert import NUMBERS
 from chiplog.core.values.media import Media
-from chiplog.core.values.row_splitting import WIDEST
+from chiplog.core.values.row_pieces import WIDEST
 from chiplog.frontends.ezpz.rows_in_memory import RowsInMemory
 from chiplog.runtime.devices.pending_values import PendingValues
-from chiplog.sinks.shared.joined_updates import UPDATE, nested_text
+from chiplog.sinks.shared.history_updates import UPDATE, nested_text
 
 logger = logging.getLogger("chiplog.ezpz")
 

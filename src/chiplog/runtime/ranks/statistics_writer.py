@@ -10,7 +10,7 @@ from chiplog.core import messages
 from chiplog.core.engine.components import Components
 from chiplog.core.protocols import Finding
 from chiplog.core.records import Eval, Event, Record, Row
-from chiplog.core.values.row_splitting import pieces
+from chiplog.core.values.row_pieces import pieces
 from chiplog.metrics.catalog import SUMMED, TOKENS
 from chiplog.metrics.ranks.moe_routers import pool
 from chiplog.metrics.ranks.statistics import Values, across

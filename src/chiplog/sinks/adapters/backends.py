@@ -39,7 +39,7 @@ from chiplog.core.records import (
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.text import words
 from chiplog.sinks.adapters.backend_calls import PAUSES, Call, Calls
-from chiplog.sinks.shared import run_file
+from chiplog.sinks.shared import record_file
 from chiplog.sinks.shared.clean_values import int64
 from chiplog.sinks.shared.rows import tabulate
 from chiplog.sinks.shared.service_metrics import service_points
@@ -228,7 +228,7 @@ class Methods(Wrapper):
 
     def _path(self, record: File) -> str | None:
         """The file of a record; None if it is not a file of the run."""
-        path = run_file.path_of(self._dir, record)
+        path = record_file.path_of(self._dir, record)
         return None if path is None else str(path)
 
 

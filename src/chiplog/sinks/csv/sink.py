@@ -19,7 +19,7 @@ from chiplog.sinks.csv.table import GrowingTable, cell
 from chiplog.sinks.shared import saved_state
 from chiplog.sinks.shared.append_file import keep_aside
 from chiplog.sinks.shared.clean_values import file_name
-from chiplog.sinks.shared.joined_updates import Update, Updates
+from chiplog.sinks.shared.history_updates import Update, Updates
 from chiplog.sinks.shared.rows import Row, Rows
 
 METRICS = "metrics"

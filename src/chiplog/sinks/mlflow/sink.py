@@ -27,7 +27,7 @@ from chiplog.core.records import AnyRecord, Plain, Table
 from chiplog.sinks.mlflow import login
 from chiplog.sinks.mlflow.machine_monitor import MachineMonitor, training_here
 from chiplog.sinks.mlflow.payload import KEPT, Payload, Prefixes, clean_tags, folder_of, pack, params_and_tags, safe
-from chiplog.sinks.shared import project_name, run_file, saved_state
+from chiplog.sinks.shared import project_name, record_file, saved_state
 from chiplog.sinks.shared.lease import wait_for_files
 from chiplog.sinks.shared.rows import read_journal, tabulate
 from chiplog.store.runs import state
@@ -219,7 +219,7 @@ class Mlflow:
             existing.params.update(params)
             existing.tags.update(tags)
         for file in payload.files if self._artifacts else ():
-            if (path := run_file.path_of(self._identity.dir, file)) is not None:
+            if (path := record_file.path_of(self._identity.dir, file)) is not None:
                 self._upload(run_id, path, folder_of(file))
         for name, text in payload.texts.items() if self._artifacts else ():
             with self._refusals(artifact=True):

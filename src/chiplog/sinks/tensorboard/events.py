@@ -11,8 +11,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from chiplog.core.records import Number, Plain
-from chiplog.store.crc32c import crc32c
 from chiplog.store.protobuf.writer import double, integer, message, utf8, varint
+from chiplog.store.tfrecord_crc import crc32c
 
 VERSION = b"brain.Event:2"
 LONG = 256  # bytes of a tag that is not worth caching

@@ -25,7 +25,7 @@ from chiplog.core.records import (
 )
 from chiplog.core.values.flatten import flatten
 from chiplog.core.values.media import Histogram as Distribution
-from chiplog.sinks.shared import run_file, saved_state
+from chiplog.sinks.shared import record_file, saved_state
 from chiplog.sinks.shared.append_file import AppendFile
 from chiplog.sinks.shared.clean_values import whole_step
 from chiplog.sinks.shared.service_metrics import service_points
@@ -149,7 +149,7 @@ class Tensorboard:
             yield events.session_end(record.time)
 
     def _image(self, record: File) -> bytes | None:
-        return run_file.contents_of(self._run, record, LARGEST)
+        return record_file.contents_of(self._run, record, LARGEST)
 
 
 def _strict(record: Event) -> dict[str, Plain]:

@@ -24,7 +24,7 @@ from chiplog.core.records import (
     Table,
     TextRecord,
 )
-from chiplog.sinks.shared import run_file
+from chiplog.sinks.shared import record_file
 from chiplog.sinks.shared.clean_values import ascii_name, cell, edges, int64, utf8
 from chiplog.sinks.shared.rows import Row, Rows, is_too_ragged, read_journal, tabulate
 from chiplog.sinks.shared.service_metrics import allocated, own_name, service_points, texts, with_step
@@ -121,8 +121,8 @@ def _stored(run: Path) -> Iterator[Row]:
 
 def image(record: File, run: Path) -> wandb.Image | wandb.Html:
     """W&B's image; without Pillow, which it needs, or if Pillow cannot read the file, a page that embeds it."""
-    path, caption = run_file.path_of(run, record), utf8(record.caption) or None
-    content = run_file.contents_of(run, record)
+    path, caption = record_file.path_of(run, record), utf8(record.caption) or None
+    content = record_file.contents_of(run, record)
     if path is None or content is None:
         return _page(f"<p>{html.escape(utf8(record.path))} is missing</p>")
     if find_spec("PIL") is not None:
@@ -135,7 +135,7 @@ def image(record: File, run: Path) -> wandb.Image | wandb.Html:
 
 def artifact(record: File, identity: Identity) -> wandb.Artifact | None:
     """A file or folder as W&B's artifact; None for an image, which is in a row, and for a missing file."""
-    path = None if record.media.startswith("image/") else run_file.path_of(identity.dir, record)
+    path = None if record.media.startswith("image/") else record_file.path_of(identity.dir, record)
     if path is None:
         return None
     made = wandb.Artifact(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chiplog.core import records
 from chiplog.core.records import AnyRecord, Number
 from chiplog.store.journal.lines import Scanner
-from chiplog.store.journal.row_batches import RowBatch, RowDecoder
+from chiplog.store.journal.row_decoder import RowBatch, RowDecoder
 
 if TYPE_CHECKING:
     from chiplog.store.contents.tail_columns import TailColumns

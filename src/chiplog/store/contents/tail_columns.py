@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chiplog.core.records import AnyRecord, SpansRecord
-from chiplog.store.journal.row_batches import RowBatch
+from chiplog.store.journal.row_decoder import RowBatch
 from chiplog.store.points.columns import Columns
 from chiplog.store.spans.columns import Batch, from_record
 

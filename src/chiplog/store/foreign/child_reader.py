@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from chiplog.core.records import Plain
-from chiplog.store.foreign.plain_files import decoded
+from chiplog.store.foreign.yaml_and_json import decoded
 
 PATIENCE = 600.0  # s for one run
 SHOWN = 300  # characters of its last words

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chiplog.core.files import reading
-from chiplog.store.crc32c import crc32c, table
+from chiplog.store.tfrecord_crc import crc32c, table
 
 CHUNK = 2 << 20
 LARGEST = 256 << 20  # bytes of a frame; a longer one is not read

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chiplog.core import messages, records
 from chiplog.core.records import AnyRecord, Number
 from chiplog.core.values.convert import double
-from chiplog.store.journal.row_batches import RowBatch
+from chiplog.store.journal.row_decoder import RowBatch
 
 EXACT = 2**53  # from here on a double may differ from the integer it came from
 FEW = 256  # rows that are added one by one, so that a growing journal does not become many short arrays

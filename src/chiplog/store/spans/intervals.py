@@ -1,4 +1,4 @@
-"""Intervals of time in arrays: the arithmetic of `metrics.timing` for millions of them."""
+"""Intervals of time in arrays: the arithmetic of `metrics.step_spans` for millions of them."""
 
 from __future__ import annotations
 

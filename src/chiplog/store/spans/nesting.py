@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from chiplog.metrics import timing
+from chiplog.metrics import step_spans
 from chiplog.store.spans.columns import Bools, Ints, SpanColumns
 
 
@@ -64,8 +64,8 @@ class Nesting:
         crossing = np.unique(outer[1:][(outer[1:] == outer[:-1]) & (begins[1:] < ends[:-1])])
         for one in crossing.tolist():  # children that overlap each other count once
             first, last = np.searchsorted(outer, one), np.searchsorted(outer, one, side="right")
-            apart = timing.union(zip(begins[first:last].tolist(), ends[first:last].tolist(), strict=True))
-            own[one] = durations[one] - timing.length(apart)
+            apart = step_spans.union(zip(begins[first:last].tolist(), ends[first:last].tolist(), strict=True))
+            own[one] = durations[one] - step_spans.length(apart)
         return own
 
     def children(self, rows: Ints) -> tuple[Ints, Ints]:

@@ -17,8 +17,8 @@ import numpy as np
 
 from chiplog.core import records
 from chiplog.core.records import Number, Plain
-from chiplog.metrics import timing
-from chiplog.metrics.timing import Aggregate
+from chiplog.metrics import step_spans
+from chiplog.metrics.step_spans import Aggregate
 from chiplog.store.spans import span_times
 from chiplog.store.spans.columns import Array, Bools, Ints, SpanColumns, as_float
 from chiplog.store.spans.nesting import Nesting
@@ -264,7 +264,7 @@ class Spans(Sequence[StoredSpan]):
 
     def metrics(self, step: Number) -> records.Row:
         """The `perf/…` row of a step, as `run.trace(metrics=True)` logs it."""
-        return timing.times(list(self.at(step)))
+        return step_spans.times(list(self.at(step)))
 
     # -- as other things -------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chiplog.metrics.timing import Aggregate, quantile
+from chiplog.metrics.step_spans import Aggregate, quantile
 from chiplog.store.spans.columns import Ints, SpanColumns
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from chiplog.core.display import short_duration
 from chiplog.core.messages import clean
-from chiplog.metrics import timing
+from chiplog.metrics import step_spans
 from chiplog.store.spans.span import StoredSpan
 from chiplog.views.table import Cell, table
 
@@ -251,7 +251,7 @@ class _Leaf(msgspec.Struct, frozen=True):
 def _leaves(spans: Sequence[StoredSpan]) -> list[_Leaf]:
     """The intervals of every span that no child on the same timeline covers; queues are left out."""
     by_key = {span.key: span for span in spans}
-    inside: dict[object, list[timing.Interval]] = {}
+    inside: dict[object, list[step_spans.Interval]] = {}
     for span in spans:
         outer = by_key.get(span.parent_key)
         if outer is not None and outer.timeline == span.timeline:
@@ -261,7 +261,7 @@ def _leaves(spans: Sequence[StoredSpan]) -> list[_Leaf]:
         if span.kind == "queue":
             continue
         at = span.start
-        for begin, end in timing.union(inside.get(span.key, ())):
+        for begin, end in step_spans.union(inside.get(span.key, ())):
             if begin > at:
                 leaves.append(_Leaf(span, at, min(begin, span.end)))
             at = max(at, end)

@@ -29,8 +29,8 @@ from chiplog.views.web import console, queries
 from chiplog.views.web.auth import refusal
 from chiplog.views.web.http import PRIVATE, Request, Response, json_response
 from chiplog.views.web.responses import listing
+from chiplog.views.web.responses.computed_body import ComputedBody
 from chiplog.views.web.responses.file_body import FileBody
-from chiplog.views.web.responses.packet_body import PacketBody
 from chiplog.views.web.responses.points_csv import points_csv
 from chiplog.views.web.workers import Workers
 
@@ -122,7 +122,7 @@ class RunRoutes:
             self._open(key.run)  # one that is not there is an error, not half a file
         headers = ("content-type", "text/csv; charset=utf-8"), ("content-disposition", "attachment"), PRIVATE
         group = keys[0].run if keys else ""
-        return Response(200, PacketBody(points_csv(lines()), self._workers, group), headers)
+        return Response(200, ComputedBody(points_csv(lines()), self._workers, group), headers)
 
     def _samples(self, request: Request) -> Response:
         _, _, contents = self._run(request)
@@ -156,7 +156,7 @@ class RunRoutes:
         entry, stored, _ = self._run(request)
         download = "content-disposition", f'attachment; filename="{entry.key}.pftrace"'
         return Response(
-            200, PacketBody(perfetto.packets(stored), self._workers, entry.key), (BINARY, download, PRIVATE)
+            200, ComputedBody(perfetto.packets(stored), self._workers, entry.key), (BINARY, download, PRIVATE)
         )
 
     def _console(self, request: Request) -> Response:

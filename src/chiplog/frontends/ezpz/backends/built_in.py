@@ -18,7 +18,7 @@ from chiplog.runtime.ranks import detect
 from chiplog.sinks import registry
 from chiplog.sinks.csv.sink import Csv
 from chiplog.sinks.shared import dotenv
-from chiplog.sinks.shared.joined_updates import Updates
+from chiplog.sinks.shared.history_updates import Updates
 
 START = 30.0  # s that the constructor of a history waits for W&B, if the script uses W&B itself
 

@@ -23,7 +23,7 @@ from chiplog.frontends.ezpz.run_writer import is_on_device, leaves
 from chiplog.sinks.adapters.backend_calls import Call
 from chiplog.sinks.adapters.backends import TrackerAdapter
 from chiplog.sinks.adapters.direct_calls import LAST, DirectCalls
-from chiplog.sinks.shared.joined_updates import Updates
+from chiplog.sinks.shared.history_updates import Updates
 
 logger = logging.getLogger("chiplog.ezpz")
 

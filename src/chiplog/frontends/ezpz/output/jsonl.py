@@ -20,7 +20,7 @@ from chiplog.core.values import convert
 from chiplog.metrics.ranks.statistics import ALWAYS
 from chiplog.sinks.jsonl import Jsonl
 from chiplog.sinks.shared.append_file import CHUNK, keep_aside
-from chiplog.sinks.shared.joined_updates import Update, Updates
+from chiplog.sinks.shared.history_updates import Update, Updates
 
 logger = logging.getLogger("chiplog.ezpz")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chiplog import Stored
 from chiplog.core.records import Eval, Plain, Step, points
-from chiplog.sinks.shared.joined_updates import Update, Updates, numbers
+from chiplog.sinks.shared.history_updates import Update, Updates, numbers
 
 
 class LoggedRow(NamedTuple):

@@ -11,11 +11,11 @@ from pathlib import Path
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.core.suggestions import some
-from chiplog.store.foreign.folder_names import identity
 from chiplog.store.foreign.growing_file import GrowingFile
-from chiplog.store.foreign.plain_files import load_json, load_yaml, number_of
+from chiplog.store.foreign.identity_from_path import identity
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position, nanoseconds
 from chiplog.store.foreign.row_columns import items, step_column
+from chiplog.store.foreign.yaml_and_json import load_json, load_yaml, number_of
 
 NAME = "csv"
 GENERIC = ("metrics", "progress", "history", "log", "logs", "training", "train", "results", "monitor")

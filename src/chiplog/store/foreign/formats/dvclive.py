@@ -10,11 +10,11 @@ from pathlib import Path
 from chiplog.core import records
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
-from chiplog.store.foreign.folder_names import identity
 from chiplog.store.foreign.growing_file import GrowingFile
-from chiplog.store.foreign.plain_files import load_json, load_yaml, number_of
+from chiplog.store.foreign.identity_from_path import identity
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position, clean_name
 from chiplog.store.foreign.row_columns import flat, moment
+from chiplog.store.foreign.yaml_and_json import load_json, load_yaml, number_of
 
 NAME = "dvclive"
 METRICS = "plots/metrics"

@@ -10,11 +10,11 @@ import msgspec
 
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
-from chiplog.store.foreign.folder_names import identity
 from chiplog.store.foreign.growing_file import GrowingFile
-from chiplog.store.foreign.plain_files import decoded, load_json, load_yaml
+from chiplog.store.foreign.identity_from_path import identity
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position, Rewritten, digest
 from chiplog.store.foreign.row_columns import flat, items, step_column
+from chiplog.store.foreign.yaml_and_json import decoded, load_json, load_yaml
 
 NAME = "json"
 GENERIC = ("metrics", "result", "history", "log", "logs", "train_log", "trainer_log", "tracker_metrics", "results")

@@ -15,9 +15,9 @@ from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.store.foreign import sqlite_file
 from chiplog.store.foreign.growing_file import GrowingFile
-from chiplog.store.foreign.plain_files import from_text, load_yaml, read_text
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Points, Position
 from chiplog.store.foreign.sqlite_file import Database
+from chiplog.store.foreign.yaml_and_json import from_text, load_yaml, read_text
 
 NAME = "mlflow"
 HUGE = 1.7976931348623157e308  # how MLflow's databases spell an infinity

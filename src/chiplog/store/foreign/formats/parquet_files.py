@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from chiplog.core import records
 from chiplog.core.records import Number, Plain
 from chiplog.core.values.text import cut
-from chiplog.store.foreign.folder_names import identity
+from chiplog.store.foreign.identity_from_path import identity
 from chiplog.store.foreign.parquet_file import open_parquet
 from chiplog.store.foreign.protocol import (
     LATEST,

@@ -12,9 +12,8 @@ from chiplog.core import records
 from chiplog.core.files import reading
 from chiplog.core.records import NONFINITE, Number, Plain
 from chiplog.core.values.text import cut
-from chiplog.store.foreign.folder_names import identity
 from chiplog.store.foreign.growing_file import GrowingFile
-from chiplog.store.foreign.plain_files import decoded
+from chiplog.store.foreign.identity_from_path import identity
 from chiplog.store.foreign.protocol import (
     About,
     Folder,
@@ -27,6 +26,7 @@ from chiplog.store.foreign.protocol import (
     digest,
 )
 from chiplog.store.foreign.row_columns import moment
+from chiplog.store.foreign.yaml_and_json import decoded
 
 NAME = "surogate"
 FIRST = 64 << 10

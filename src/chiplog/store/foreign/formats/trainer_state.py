@@ -12,11 +12,11 @@ import pyarrow as pa
 from chiplog.core import records
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
-from chiplog.store.foreign.folder_names import identity
+from chiplog.store.foreign.identity_from_path import identity
 from chiplog.store.foreign.parquet_file import open_parquet
-from chiplog.store.foreign.plain_files import load_json
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position, Rewritten, digest
 from chiplog.store.foreign.row_columns import items
+from chiplog.store.foreign.yaml_and_json import load_json
 
 NAME = "trainer_state"
 FILE = "trainer_state.json"

@@ -10,7 +10,7 @@ from chiplog.frontends.tunix.perf.experimental.timeline import Timeline
 from chiplog.frontends.tunix.perf.experimental.trace_writer import DEFAULT_TRACE_DIR, PerfettoTraceWriter
 from chiplog.frontends.tunix.perf.export import role_devices
 from chiplog.frontends.tunix.perf.trace_export import TraceExport
-from chiplog.metrics import timing
+from chiplog.metrics import step_spans
 from chiplog.metrics.step_values.reducers import MetricsT
 
 __all__ = ["DEFAULT_TRACE_DIR", "PerfMetricExport", "PerfMetricsExport", "log_metric_export_fn"]
@@ -45,7 +45,7 @@ class PerfMetricsExport:
             messages.once(f"tunix closed {id(self)}", "a perf exporter was used after its shutdown; nothing is written")
             return {}
         spans = self.trace.write(timelines)
-        return {name: (value, None) for name, value in timing.times(spans).items()} if spans else {}
+        return {name: (value, None) for name, value in step_spans.times(spans).items()} if spans else {}
 
     def shutdown(self, wait: bool = True) -> None:
         """Complete the file; later exports write nothing."""

@@ -10,9 +10,9 @@ from chiplog.core.records import NONFINITE, Number, Plain
 from chiplog.core.values.text import cut
 from chiplog.store.foreign.archive import Archive
 from chiplog.store.foreign.formats.archives.archived_runs import archives
-from chiplog.store.foreign.plain_files import decoded, from_text
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position, Rewritten, clean_name
 from chiplog.store.foreign.row_columns import moment
+from chiplog.store.foreign.yaml_and_json import decoded, from_text
 
 NAME = "clearml"
 TASK, METRICS, LOG = "task.json", "metrics.jsonl", "log.jsonl"

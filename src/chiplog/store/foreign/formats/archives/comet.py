@@ -14,7 +14,6 @@ from chiplog.core.records import NONFINITE, Number, Plain
 from chiplog.core.values.text import cut
 from chiplog.store.foreign.archive import Archive
 from chiplog.store.foreign.formats.archives.archived_runs import archives
-from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import (
     About,
     Folder,
@@ -27,6 +26,7 @@ from chiplog.store.foreign.protocol import (
     clean_name,
     nanoseconds,
 )
+from chiplog.store.foreign.yaml_and_json import decoded
 
 NAME = "comet"
 EXPERIMENT, MESSAGES = "experiment.json", "messages.json"

@@ -12,9 +12,8 @@ import numpy as np
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.store.foreign import child_reader
-from chiplog.store.foreign.folder_names import identity
 from chiplog.store.foreign.formats.ezpz.lines import FACTS, is_history
-from chiplog.store.foreign.plain_files import load_json
+from chiplog.store.foreign.identity_from_path import identity
 from chiplog.store.foreign.protocol import (
     LATEST,
     About,
@@ -28,6 +27,7 @@ from chiplog.store.foreign.protocol import (
     clean_name,
     digest,
 )
+from chiplog.store.foreign.yaml_and_json import load_json
 
 NAME = "ezpz"
 ENDING = "_dataset.h5"

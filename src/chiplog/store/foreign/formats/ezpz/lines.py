@@ -10,11 +10,11 @@ from chiplog.core import records
 from chiplog.core.files import reading
 from chiplog.core.records import NONFINITE, Plain
 from chiplog.core.values.text import cut
-from chiplog.store.foreign.folder_names import identity
 from chiplog.store.foreign.growing_file import GrowingFile
-from chiplog.store.foreign.plain_files import decoded, load_json
+from chiplog.store.foreign.identity_from_path import identity
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position, clean_name
 from chiplog.store.foreign.row_columns import moment
+from chiplog.store.foreign.yaml_and_json import decoded, load_json
 
 NAME = "ezpz"
 FIRST = 1 << 20

@@ -11,9 +11,9 @@ from chiplog.core.records import Number, Plain
 from chiplog.store.foreign import sqlite_file
 from chiplog.store.foreign.formats.optuna.trial import NAME as NAME
 from chiplog.store.foreign.formats.optuna.trial import WAITING, Trial, param
-from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, nanoseconds
 from chiplog.store.foreign.sqlite_file import Database
+from chiplog.store.foreign.yaml_and_json import decoded
 
 TABLES = ("studies", "trials", "trial_params", "trial_values")
 _SPECIAL = {"NAN": float("nan"), "INF_POS": float("inf"), "INF_NEG": float("-inf")}

@@ -11,9 +11,9 @@ from chiplog.core.records import NONFINITE, Number, Plain
 from chiplog.store.foreign.formats.optuna.trial import NAME as NAME
 from chiplog.store.foreign.formats.optuna.trial import STATES, WAITING, Trial, param
 from chiplog.store.foreign.growing_file import GrowingFile
-from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses
 from chiplog.store.foreign.row_columns import moment
+from chiplog.store.foreign.yaml_and_json import decoded
 
 ENDINGS = (".log", ".journal", ".jsonl")
 HEAD = b'{"op_code":'

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from chiplog.core import records
 from chiplog.core.records import Number, Plain
-from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import About, Item, Position
+from chiplog.store.foreign.yaml_and_json import decoded
 
 NAME = "optuna"
 STATES = ("RUNNING", "COMPLETE", "PRUNED", "FAIL", "WAITING")  # by their numbers in a journal

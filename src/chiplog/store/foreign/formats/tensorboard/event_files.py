@@ -13,7 +13,6 @@ import numpy as np
 
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
-from chiplog.store.crc32c import crc32c
 from chiplog.store.foreign.formats.tensorboard import summaries
 from chiplog.store.foreign.formats.tensorboard.scalars import ScalarEvents, decode
 from chiplog.store.foreign.formats.tensorboard.summaries import HparamsSession
@@ -33,6 +32,7 @@ from chiplog.store.foreign.tfrecords import HEAD, Reader
 from chiplog.store.protobuf import reader
 from chiplog.store.protobuf.reader import BadMessage
 from chiplog.store.protobuf.writer import varint
+from chiplog.store.tfrecord_crc import crc32c
 
 NAME = "tensorboard"
 _START = 1  # of a session log

@@ -11,10 +11,10 @@ from chiplog.store.foreign.formats.trackio import inbox
 from chiplog.store.foreign.formats.trackio.inbox import TrackioInbox
 from chiplog.store.foreign.formats.trackio.rows import MEDIA, TrackioRows
 from chiplog.store.foreign.formats.trackio.rows import NAME as NAME
-from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import About, Folder, ForeignRun, Item, Losses, Position
 from chiplog.store.foreign.row_columns import moment
 from chiplog.store.foreign.sqlite_file import Database
+from chiplog.store.foreign.yaml_and_json import decoded
 
 Fragments = list[dict[str, Plain]]
 _TABLES = ("metrics", "system_metrics", "alerts")

@@ -10,9 +10,9 @@ from pathlib import Path
 from chiplog.core.files import reading
 from chiplog.core.records import Plain
 from chiplog.store.foreign.formats.trackio.rows import TrackioRows
-from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import Item, Losses
 from chiplog.store.foreign.row_columns import moment
+from chiplog.store.foreign.yaml_and_json import decoded
 
 FOLDER, ENDING = "inbox", ".jsonl"
 KINDS = ("metric", "system_metric", "alert")

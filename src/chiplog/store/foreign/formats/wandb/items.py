@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from chiplog.core.records import Plain
-from chiplog.store.foreign.plain_files import decoded
+from chiplog.store.foreign.yaml_and_json import decoded
 from chiplog.store.protobuf import reader
 
 _NUMBERS = {int, float, bool}

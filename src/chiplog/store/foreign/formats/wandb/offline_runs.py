@@ -16,7 +16,6 @@ from chiplog.core.records import Number, Plain
 from chiplog.core.values.text import cut
 from chiplog.store.foreign.formats.wandb import items, media
 from chiplog.store.foreign.leveldb_log import LogReader
-from chiplog.store.foreign.plain_files import decoded
 from chiplog.store.foreign.protocol import (
     About,
     Folder,
@@ -26,6 +25,7 @@ from chiplog.store.foreign.protocol import (
     Position,
     nanoseconds,
 )
+from chiplog.store.foreign.yaml_and_json import decoded
 from chiplog.store.protobuf import reader, writer
 from chiplog.store.protobuf.reader import BadMessage
 

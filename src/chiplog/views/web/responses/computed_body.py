@@ -9,14 +9,14 @@ from chiplog.views.web.responses.file_body import PIECE
 from chiplog.views.web.workers import Workers
 
 
-class PacketBody:
+class ComputedBody:
     """Yields the bytes of an iterator, in pieces; the first is computed at once, so that an error is a response."""
 
     def __init__(self, packets: Iterator[bytes], workers: Workers, group: str) -> None:
         self._packets = chain([next(packets, b"")], packets)
         self._workers, self._group = workers, group
 
-    def __aiter__(self) -> PacketBody:
+    def __aiter__(self) -> ComputedBody:
         return self
 
     async def __anext__(self) -> bytes:

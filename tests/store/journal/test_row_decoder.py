@@ -13,7 +13,7 @@ from chiplog.core.records import Step
 from chiplog.store.contents.journal_tail import JournalTail
 from chiplog.store.contents.tail_columns import TailColumns
 from chiplog.store.journal.lines import Scanner, line_of
-from chiplog.store.journal.row_batches import RowDecoder
+from chiplog.store.journal.row_decoder import RowDecoder
 from chiplog.store.points.columns import Columns
 
 NUMBERS = st.one_of(

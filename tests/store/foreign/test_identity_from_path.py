@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chiplog.store.foreign.folder_names import identity
+from chiplog.store.foreign.identity_from_path import identity
 
 
 def test_a_run_is_named_after_its_file(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from chiplog.views.web.responses.computed_body import ComputedBody
 from chiplog.views.web.responses.file_body import PIECE
-from chiplog.views.web.responses.packet_body import PacketBody
 from chiplog.views.web.workers import Workers
 
 
@@ -17,7 +17,7 @@ def test_packets_are_sent_in_pieces() -> None:
     packets = [bytes([n % 256]) * 1000 for n in range(1000)]
 
     async def main() -> list[bytes]:
-        return [piece async for piece in PacketBody(iter(packets), Workers(1), "x")]
+        return [piece async for piece in ComputedBody(iter(packets), Workers(1), "x")]
 
     pieces = asyncio.run(main())
     assert b"".join(pieces) == b"".join(packets)
@@ -34,7 +34,7 @@ def test_nothing_is_computed_for_a_client_that_has_left() -> None:
             yield b"x"
 
     async def main() -> list[bytes]:
-        body = PacketBody(packets(), Workers(1), "x")
+        body = ComputedBody(packets(), Workers(1), "x")
         await body.aclose()
         return [piece async for piece in body]
 
@@ -49,4 +49,4 @@ def test_an_error_at_the_start_is_raised_at_once() -> None:
         yield b""
 
     with pytest.raises(ValueError, match="no spans"):
-        PacketBody(packets(), Workers(1), "x")
+        ComputedBody(packets(), Workers(1), "x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chiplog.core.values.row_splitting import TABLE_BYTES, WIDEST, batches, pieces
+from chiplog.core.values.row_pieces import TABLE_BYTES, WIDEST, batches, pieces
 
 
 def test_a_narrow_row_stays_the_same_object() -> None:

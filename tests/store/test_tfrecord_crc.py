@@ -7,7 +7,7 @@ import zlib
 
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import crc32c as theirs
 
-from chiplog.store.crc32c import crc32c
+from chiplog.store.tfrecord_crc import crc32c
 
 
 def test_the_crc_is_that_of_castagnoli() -> None:

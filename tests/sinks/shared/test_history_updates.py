@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chiplog.core.records import AnyRecord, Attempt, Eval, Event, MatrixRecord, Step, TextRecord
-from chiplog.sinks.shared.joined_updates import PATIENCE, UPDATE, Updates
+from chiplog.sinks.shared.history_updates import PATIENCE, UPDATE, Updates
 
 SECOND = 1_000_000_000
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from chiplog.core.errors import BadSetting
-from chiplog.runtime.devices.meter import meter
+from chiplog.runtime.devices.new_meter import meter
 
 
 def test_an_unknown_peak_is_reported_once_and_only_if_asked(capsys: pytest.CaptureFixture[str]) -> None:

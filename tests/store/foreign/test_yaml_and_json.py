@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chiplog.core.records import Plain
-from chiplog.store.foreign.plain_files import from_text, load_json, load_yaml, number_of, read_text
+from chiplog.store.foreign.yaml_and_json import from_text, load_json, load_yaml, number_of, read_text
 
 
 def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:

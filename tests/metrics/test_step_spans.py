@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chiplog.metrics.timing import StepTimes, common, gaps, length, quantile, times, union
+from chiplog.metrics.step_spans import StepTimes, common, gaps, length, quantile, times, union
 from tests.store.spans.building import spans_of
 from tests.support.spans import STEP, S, span
 
