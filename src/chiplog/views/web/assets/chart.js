@@ -61,8 +61,7 @@ export class Chart {
     }, this.canvas, this.hair, this.box, this.tip);
     this.element = el("article.chart", { "data-name": this.title },
       el("header", null,
-        el("h3", { title: this.title }, this.title),
-        Boolean(this.wanted[0]?.unit) && el("span.faint", null, this.wanted[0].unit),
+        el("h3", { title: this.title }, this.title, Boolean(this.wanted[0]?.unit) && el("span.faint", null, ` ${this.wanted[0].unit}`)),
         this.note,
         this.actions.pin && el("button.quiet", {
           title: this.actions.pinned ? "Unpin" : "Pin to the top", "aria-pressed": Boolean(this.actions.pinned), "aria-label": `pin ${this.title}`,
