@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -93,11 +94,10 @@ class Server:
             return False
 
     def send(self, number: signal.Signals) -> None:
-        """To all its processes."""
-        try:
-            os.killpg(self.about["pid"], number)
-        except ProcessLookupError:
-            pass
+        """To all its processes; to none if it has not been started: 0 would be those of the test."""
+        if pid := self.about["pid"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, number)
 
     def stop(self) -> None:
         self.send(signal.SIGKILL)
