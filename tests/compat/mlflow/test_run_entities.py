@@ -60,4 +60,4 @@ def test_states_of_chiplog_have_a_status() -> None:
     }.items():
         run = chiplog.init(project="states", name=state, sinks="none")
         run.finish(state=state)
-        assert run_entities.status_of(chiplog.read(run.dir), run_entities.fact_table.Facts()) == status
+        assert run_entities.status_of(chiplog.read(run.dir), run_entities.fact_table.RunFacts()) == status

@@ -23,7 +23,7 @@ FILE = "mlflow.json"
 DEFAULT = "default"  # the project of the experiment that MLflow calls "Default"
 
 
-class About(msgspec.Struct, omit_defaults=True):
+class ExperimentFile(msgspec.Struct, omit_defaults=True):
     """What `mlflow.json` holds."""
 
     name: str
@@ -54,17 +54,17 @@ class Experiments:
         """The id of the experiment of a run directory."""
         return DEFAULT_EXPERIMENT_ID if run.parent.name == DEFAULT else run.parent.name
 
-    def about(self, experiment_id: str) -> About:
+    def about(self, experiment_id: str) -> ExperimentFile:
         """What is known of an experiment; raises if there is none."""
         folder = self.folder(str(experiment_id))
         if experiment_id != DEFAULT_EXPERIMENT_ID and (folder.name != experiment_id or not folder.is_dir()):
             raise MlflowException(f"No Experiment with id={experiment_id} exists", RESOURCE_DOES_NOT_EXIST)
         try:
-            return msgspec.json.decode(reading.read_bytes(folder, FILE), type=About)
+            return msgspec.json.decode(reading.read_bytes(folder, FILE), type=ExperimentFile)
         except (OSError, ValueError):
             return self._of_project(folder)
 
-    def active(self, experiment_id: str) -> About:
+    def active(self, experiment_id: str) -> ExperimentFile:
         about = self.about(experiment_id)
         if about.stage != LifecycleStage.ACTIVE:
             raise MlflowException(
@@ -104,10 +104,10 @@ class Experiments:
             )
         make_dir(folder)
         now = time.time_ns() // 10**6
-        self.save(folder.name, About(name, name, now, now, artifacts=artifacts or "", tags=tags))
+        self.save(folder.name, ExperimentFile(name, name, now, now, artifacts=artifacts or "", tags=tags))
         return folder.name
 
-    def save(self, experiment_id: str, about: About) -> None:
+    def save(self, experiment_id: str, about: ExperimentFile) -> None:
         folder = self.folder(experiment_id)
         make_dir(folder)
         writing.replace(folder, FILE, msgspec.json.encode(about))
@@ -122,13 +122,13 @@ class Experiments:
             raise MlflowException(f"Experiment(name={name}) already exists.", RESOURCE_ALREADY_EXISTS)
         self.change(experiment_id, name=name)
 
-    def _of_project(self, folder: Path) -> About:
+    def _of_project(self, folder: Path) -> ExperimentFile:
         """An experiment as the runs of its project show it."""
         run = next(layout.find_runs(folder), None) if folder.is_dir() else None
         about = manifest.load(run) if run is not None else None
         project = about.project if about is not None else folder.name
         created = about.created // 10**6 if about is not None else 0
-        return About("Default" if folder.name == DEFAULT else project, project, created, created)
+        return ExperimentFile("Default" if folder.name == DEFAULT else project, project, created, created)
 
     def _folders(self) -> Iterator[Path]:
         if not self._root.is_dir():

@@ -30,7 +30,7 @@ class Fact(msgspec.Struct):
     time: int  # ns
 
 
-class Facts(dict[str, str]):
+class RunFacts(dict[str, str]):
     """Facts by key."""
 
     def __init__(self) -> None:
@@ -44,10 +44,10 @@ def write(run: Run, facts: Mapping[str, str | None]) -> None:
     run.table(TABLE, [{"key": key, "value": value, "time": now} for key, value in facts.items()])
 
 
-def read(stored: Stored) -> Facts:
+def read(stored: Stored) -> RunFacts:
     """The facts of a run, as of now."""
     rows = typed_rows(stored, TABLE, Fact)
-    facts = Facts()
+    facts = RunFacts()
     for fact in sorted(rows, key=lambda fact: fact.time):  # several processes may have written
         if fact.value is None:
             facts.pop(fact.key, None)

@@ -40,7 +40,7 @@ FILE = "model.json"
 METRICS = "metrics.jsonl"
 
 
-class About(msgspec.Struct, omit_defaults=True):
+class ModelFile(msgspec.Struct, omit_defaults=True):
     """What `model.json` holds."""
 
     experiment: str
@@ -55,7 +55,7 @@ class About(msgspec.Struct, omit_defaults=True):
     deleted: bool = False
 
 
-class Measured(msgspec.Struct, omit_defaults=True):
+class MetricLine(msgspec.Struct, omit_defaults=True):
     """A line of `metrics.jsonl`."""
 
     key: str
@@ -85,7 +85,7 @@ class LoggedModels:
         folder = parent / MODELS / f"m-{uuid.uuid4().hex}"
         make_dir(folder / "artifacts")
         now = _now()
-        about = About(
+        about = ModelFile(
             experiment_id,
             name or _generate_random_name(),
             now,
@@ -102,7 +102,7 @@ class LoggedModels:
         folder = self._folder(model_id)
         return _entity(folder, self._about(folder, deleted=deleted))
 
-    def change(self, model_id: str, change: Callable[[About], object]) -> LoggedModel:
+    def change(self, model_id: str, change: Callable[[ModelFile], object]) -> LoggedModel:
         """Change what describes a model."""
         with self._lock:
             folder = self._folder(model_id)
@@ -116,7 +116,7 @@ class LoggedModels:
         """Add metrics to the models that they were measured with."""
         for metric in metrics:
             if metric.model_id is not None:
-                line = Measured(
+                line = MetricLine(
                     metric.key, repr(float(metric.value)), metric.timestamp, metric.step, run_id,
                     metric.dataset_name, metric.dataset_digest,
                 )  # fmt: skip
@@ -152,8 +152,8 @@ class LoggedModels:
                     return path
         raise MlflowException(f"Logged model with ID '{model_id}' not found.", RESOURCE_DOES_NOT_EXIST)
 
-    def _about(self, folder: Path, *, deleted: bool = False) -> About:
-        about = msgspec.json.decode(reading.read_bytes(folder, FILE), type=About)
+    def _about(self, folder: Path, *, deleted: bool = False) -> ModelFile:
+        about = msgspec.json.decode(reading.read_bytes(folder, FILE), type=ModelFile)
         if about.deleted and not deleted:
             raise MlflowException(f"Logged model with ID '{folder.name}' not found.", RESOURCE_DOES_NOT_EXIST)
         return about
@@ -219,11 +219,11 @@ def _params(params: Iterable[LoggedModelParameter]) -> dict[str, str]:
     return {param.key: str(param.value) for param in params}
 
 
-def _save(folder: Path, about: About) -> None:
+def _save(folder: Path, about: ModelFile) -> None:
     writing.replace(folder, FILE, msgspec.json.encode(about))
 
 
-def _entity(folder: Path, about: About) -> LoggedModel:
+def _entity(folder: Path, about: ModelFile) -> LoggedModel:
     return LoggedModel(
         experiment_id=about.experiment,
         model_id=folder.name,
@@ -244,7 +244,7 @@ def _metrics(folder: Path) -> list[Metric]:
     if not (folder / METRICS).exists():
         return []
     lines = reading.read_bytes(folder, METRICS).splitlines()
-    measured = [msgspec.json.decode(line, type=Measured) for line in lines]
+    measured = [msgspec.json.decode(line, type=MetricLine) for line in lines]
     return [
         Metric(one.key, float(one.value), one.timestamp, one.step, folder.name, one.dataset, one.digest, one.run)
         for one in measured

@@ -26,7 +26,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
 from chiplog.compat.mlflow import facts as fact_table
 from chiplog.compat.mlflow import metric_points
-from chiplog.compat.mlflow.facts import Facts
+from chiplog.compat.mlflow.facts import RunFacts
 from chiplog.store import layout
 from chiplog.store.reader import Stored
 
@@ -56,7 +56,7 @@ def run_of(stored: Stored, experiment_id: str) -> Run:
     return Run(info(stored, facts, experiment_id), data, _inputs(facts), _outputs(facts))
 
 
-def info(stored: Stored, facts: Facts, experiment_id: str) -> RunInfo:
+def info(stored: Stored, facts: RunFacts, experiment_id: str) -> RunInfo:
     status = status_of(stored, facts)
     return RunInfo(
         run_id=stored.id,
@@ -71,7 +71,7 @@ def info(stored: Stored, facts: Facts, experiment_id: str) -> RunInfo:
     )
 
 
-def status_of(stored: Stored, facts: Facts) -> str:
+def status_of(stored: Stored, facts: RunFacts) -> str:
     """The status that was set; that of a run whose process is gone is how it ended."""
     status = facts.get("status", RUNNING)
     if status not in (RUNNING, "SCHEDULED"):
@@ -80,7 +80,7 @@ def status_of(stored: Stored, facts: Facts) -> str:
     return status if state == "running" else STATUSES.get(state, FAILED)
 
 
-def name_of(stored: Stored, facts: Facts) -> str:
+def name_of(stored: Stored, facts: RunFacts) -> str:
     """The name; in `run.json` it may be a moment older."""
     name: str | None = facts.get(fact_table.TAG + MLFLOW_RUN_NAME)
     return name or stored.name
@@ -101,7 +101,7 @@ def params(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return texts
 
 
-def tags(stored: Stored, facts: Facts) -> dict[str, str]:
+def tags(stored: Stored, facts: RunFacts) -> dict[str, str]:
     """The tags that MLflow has set, and the words that the run has otherwise."""
     own = fact_table.under(facts, fact_table.TAG)
     others = dict(word.partition("=")[::2] for word in stored.tags)
@@ -109,7 +109,7 @@ def tags(stored: Stored, facts: Facts) -> dict[str, str]:
     return {MLFLOW_RUN_NAME: stored.name, **others, **own}
 
 
-def _end_time(stored: Stored, facts: Facts, status: str) -> int | None:
+def _end_time(stored: Stored, facts: RunFacts, status: str) -> int | None:
     if "end_time" in facts:
         return int(facts["end_time"])
     if status == RUNNING:
@@ -118,7 +118,7 @@ def _end_time(stored: Stored, facts: Facts, status: str) -> int | None:
     return max(ends) // 10**6 if ends else None
 
 
-def _inputs(facts: Facts) -> RunInputs:
+def _inputs(facts: RunFacts) -> RunInputs:
     datasets = [json.loads(text) for text in fact_table.under(facts, "dataset.").values()]
     return RunInputs(
         dataset_inputs=[
@@ -129,6 +129,6 @@ def _inputs(facts: Facts) -> RunInputs:
     )
 
 
-def _outputs(facts: Facts) -> RunOutputs:
+def _outputs(facts: RunFacts) -> RunOutputs:
     steps: Iterable[tuple[str, str]] = fact_table.under(facts, "model_output.").items()
     return RunOutputs(model_outputs=[LoggedModelOutput(model_id, int(step)) for model_id, step in steps])
