@@ -166,14 +166,9 @@ class Run:
         return tracer.span(name, tags=tags, devices=devices)
 
     def trace(
-        self,
-        enabled: bool = True,
-        *,
-        every: int | None = None,
-        concurrent: str | Iterable[str] | None = None,
-        deadline: float | None = None,
-        metrics: bool | None = None,
-    ) -> None:
+        self, enabled: bool = True, *, every: int | None = None, concurrent: str | Iterable[str] | None = None,
+        deadline: float | None = None, metrics: bool | None = None,
+    ) -> None:  # fmt: skip
         """Switch spans on or off, or keep only those of every n-th step.
 
         A device runs one thing at a time, and work that had to wait is on the timeline of its queue; spans of the names
@@ -190,14 +185,9 @@ class Run:
         return StopWatch(name, metric, run=lambda: self, tags=tags)
 
     def steps(
-        self,
-        items: Iterable[T],
-        *,
-        tokens: int | None = None,
-        samples: int | None = None,
-        total: int | None = None,
+        self, items: Iterable[T], *, tokens: int | None = None, samples: int | None = None, total: int | None = None,
         start: int | None = None,
-    ) -> Iterator[T]:
+    ) -> Iterator[T]:  # fmt: skip
         """Iterate over a loader, one step per item: each step and its wait for data are timed, and `log` joins it.
 
         The steps start at `start`, or continue where the run is.
@@ -213,14 +203,9 @@ class Run:
         return self._steps.start(step)
 
     def end_step(
-        self,
-        metrics: Mapping[str, object] | None = None,
-        *,
-        step: int | None = None,
-        tokens: int | None = None,
-        samples: int | None = None,
-        waited: float | None = None,
-    ) -> Row | None:
+        self, metrics: Mapping[str, object] | None = None, *, step: int | None = None, tokens: int | None = None,
+        samples: int | None = None, waited: float | None = None,
+    ) -> Row | None:  # fmt: skip
         """End a step and log its row; None for a step without a row (`meter(log_every=...)`)."""
         return self._steps.end(metrics, step, tokens, samples, waited)
 
