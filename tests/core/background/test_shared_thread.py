@@ -22,6 +22,7 @@ def shared_threads() -> list[threading.Thread]:
 
 def test_the_only_run_has_a_thread_of_its_own() -> None:
     """Those beside it share one, which ends with the last of them."""
+    before = shared_threads()  # of runs that other tests have left open
     first = shared_thread.background()
     assert isinstance(first, Background)
     first.start()
@@ -34,7 +35,7 @@ def test_the_only_run_has_a_thread_of_its_own() -> None:
     for one in (*beside, first):
         assert one.stop(10, lambda: names.append(threading.current_thread().name))
     assert names == ["chiplog-background-shared"] * 3 + ["chiplog-background"]
-    wait_for(lambda: not shared_threads())
+    wait_for(lambda: len(shared_threads()) <= len(before))
     last = shared_thread.background()
     assert isinstance(last, Background) and last.stop(10, lambda: None)
 
@@ -86,6 +87,7 @@ def test_a_run_that_blocks_the_thread_holds_up_no_other(monkeypatch: pytest.Monk
         turns.release()
         return 60.0
 
+    before = shared_threads()
     one, other, third = SharedBackground(), SharedBackground(), SharedBackground()
     one.add(block)
     other.add(task)
@@ -103,7 +105,7 @@ def test_a_run_that_blocks_the_thread_holds_up_no_other(monkeypatch: pytest.Monk
     one.end()
     assert last == ["made"]
     free.set()
-    wait_for(lambda: not shared_threads())
+    wait_for(lambda: len(shared_threads()) <= len(before))
 
 
 def test_tasks_that_fail_and_last_calls_that_fail_leave_the_thread_alive(capsys: pytest.CaptureFixture[str]) -> None:

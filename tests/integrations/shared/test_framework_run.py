@@ -112,6 +112,7 @@ def test_a_training_that_has_ended_ends_its_run_when_the_next_begins(
     assert len(list((tmp_path / "p").iterdir())) == 2
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # jax, if another test has imported it
 def test_hooks_in_a_forked_worker_keep_nothing(settings: dict[str, object], tmp_path: Path) -> None:
     """The run belongs to the process that started it, which still ends it."""
     hooks = FrameworkRun("keras", **settings)

@@ -204,7 +204,7 @@ def test_the_pointer_shows_what_there_is(browser: Browser, tmp_path: Path) -> No
         page.get_by_label("smoothing").fill("0")
         page.mouse.move(box["x"] + 52 + across * 151 / 199, box["y"] + 60)
         expect(plot.locator(".tip b")).to_have_text("step 151")
-        assert plot.locator("text=smoothed").count() == 0
+        expect(plot.locator("text=smoothed")).to_have_count(0)
 
 
 def test_a_phone_and_a_printer_show_what_a_screen_does(browser: Browser, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any
 
@@ -169,6 +170,11 @@ class SummaryWriter:
         self._kept.raw_pr_curve(tag, counts, global_step)
         passed = *counts, precision, recall, global_step, num_thresholds, weights, walltime
         self._pass_on("add_pr_curve_raw", tag, *passed)
+
+    def use_metadata(self, **metadata: Any) -> AbstractContextManager[None]:
+        """tensorboardX's context, in which tags get a title and a description."""
+        self._kept.not_kept("use_metadata", f"{', '.join(metadata)} would describe tags")
+        return nullcontext()
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name not in NOT_KEPT:

@@ -40,6 +40,8 @@ export class Chart {
     this.waiting = [];
     this.words = "";
     this.takes = 0; // how often its curves were fetched
+    /** @type {[number, boolean]|null} */
+    this.pointed = null; // where the pointer is, and whether on this chart
     this._frame = 0;
     this._build();
   }
@@ -158,6 +160,7 @@ export class Chart {
     context.clearRect(0, 0, width, HEIGHT);
     this.shown = this.picture(width, HEIGHT);
     paint(new CanvasPen(context), this.shown, ink());
+    if (this.pointed) this.point(...this.pointed);
     this.element.classList.toggle("busy", this.loading && !this.curves);
     this.element.dataset.points = String(this.curves?.reduce((sum, one) => sum + one.total, 0) ?? 0);
     this.element.dataset.drawn = this.curves ? "yes" : "no";
@@ -263,6 +266,7 @@ export class Chart {
    */
   point(x, mine) {
     const shown = this.shown;
+    this.pointed = x === null ? null : [x, mine];
     if (x === null || !shown || !this.visible || x < shown.x.low || x > shown.x.high) {
       this.hair.hidden = this.tip.hidden = true;
       return;
