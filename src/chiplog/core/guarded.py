@@ -15,6 +15,11 @@ T = TypeVar("T")
 
 def guarded(who: str, default: T) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """The call returns the default if it raises; `who` is the framework, for the message."""
+    return guarded_by(lambda call, error: failed(f"{who}: {call}", error), default)
+
+
+def guarded_by(report: Callable[[str, BaseException], None], default: T) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """The same, with a report of one's own, which gets the name of the call and what it raised."""
 
     def decorate(call: Callable[P, T]) -> Callable[P, T]:
         @wraps(call)
@@ -22,7 +27,7 @@ def guarded(who: str, default: T) -> Callable[[Callable[P, T]], Callable[P, T]]:
             try:
                 return call(*args, **kwargs)
             except Exception as error:
-                failed(f"{who}: {call.__name__}", error)
+                report(call.__name__, error)
                 return default
 
         return guarded_call

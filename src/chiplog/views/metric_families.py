@@ -71,14 +71,14 @@ def grouped(names: Iterable[str]) -> dict[str, list[Family]]:
 
 def by_importance(names: Iterable[str]) -> list[str]:
     """Training, evaluation, other metrics, each with its losses first; then layers and the like; the machine last."""
-    unique = list(dict.fromkeys(names))
-    alike = Counter(_NUMBER.sub("#", name) for name in unique)
+    shapes = {name: _NUMBER.sub("#", name) for name in names}
+    alike = Counter(shapes.values())
 
     def key(name: str) -> tuple[bool, bool, int, bool, list[str | int]]:
         group = 0 if name.startswith("train/") else 1 if name.startswith(_EVALUATION) else 2
-        return is_system(name), alike[_NUMBER.sub("#", name)] > MANY, group, not is_loss(name), _natural(name)
+        return is_system(name), alike[shapes[name]] > MANY, group, not is_loss(name), _natural(name)
 
-    return sorted(unique, key=key)
+    return sorted(shapes, key=key)
 
 
 def _natural(name: str) -> list[str | int]:

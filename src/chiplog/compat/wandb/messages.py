@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from chiplog.core import messages
+from chiplog.core.guarded import guarded_by
 from chiplog.core.values.text import cut
 
 P = ParamSpec("P")
@@ -38,16 +38,4 @@ def failed(what: str, error: BaseException) -> None:
 
 def guarded(default: T) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """A decorator for what a training loop calls: an error is reported, and the default returned."""
-
-    def decorate(call: Callable[P, T]) -> Callable[P, T]:
-        @wraps(call)
-        def guarded_call(*args: P.args, **kwargs: P.kwargs) -> T:
-            try:
-                return call(*args, **kwargs)
-            except Exception as error:
-                failed(f"wandb.{call.__name__}", error)
-                return default
-
-        return guarded_call
-
-    return decorate
+    return guarded_by(lambda call, error: failed(f"wandb.{call}", error), default)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from chiplog.core import messages
-from chiplog.core.guarded import failed
+from chiplog.core.guarded import failed, guarded_by
 from chiplog.core.values.text import cut
 
 P = ParamSpec("P")
@@ -39,16 +38,4 @@ class Framework(NamedTuple):
 
 def hook(framework: Framework, default: T) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """A decorator for a hook, which returns the default if it fails."""
-
-    def decorate(call: Callable[P, T]) -> Callable[P, T]:
-        @wraps(call)
-        def guarded_hook(*args: P.args, **kwargs: P.kwargs) -> T:
-            try:
-                return call(*args, **kwargs)
-            except Exception as error:
-                framework.report(call.__name__, error)
-                return default
-
-        return guarded_hook
-
-    return decorate
+    return guarded_by(framework.report, default)

@@ -161,11 +161,10 @@ class SummaryCache:
         The newest runs are first. Each is read once; from then on, what it writes at its end is enough.
         """
         until, added = time.monotonic() + seconds, False
-        for entry in sorted(self.entries(), key=lambda one: -one.started):
+        lacking = [one for one in self.entries() if not (one.whole or one.reason or one.trouble)]
+        for entry in sorted(lacking, key=lambda one: -one.started):
             if time.monotonic() >= until:
                 break
-            if entry.whole or entry.reason or entry.trouble:
-                continue
             values = _all_values(self.root / entry.place, self.cache) or entry.values
             with self._lock:
                 now = self._entries.get(entry.key)
