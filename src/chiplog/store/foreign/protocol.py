@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -114,6 +115,14 @@ class ForeignRun:
     about: Callable[[Plain], About]  # as far as a position knows; None is before the start
     read: Callable[[Plain, Losses], Iterator[Item]]  # from a position; None is the start
     version: str = ""  # of what is read, if the files alone do not tell
+
+    @classmethod
+    def in_file(
+        cls, name: str, path: Path, about: Callable[[Path, Plain], About],
+        read: Callable[[Path, Plain, Losses], Iterator[Item]],
+    ) -> ForeignRun:  # fmt: skip
+        """The run that one file holds."""
+        return cls(name, f"{name}:{path.resolve()}", path, (path,), partial(about, path), partial(read, path))
 
     def stamp(self) -> str:
         """Changes whenever the source does."""

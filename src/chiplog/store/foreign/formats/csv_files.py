@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from chiplog.core.files import reading
@@ -31,8 +30,7 @@ def find(folder: Folder) -> list[ForeignRun]:
         if monitor is None and (step_column(columns) is None or len(columns) < 2):
             continue
         folder.taken.add(name)
-        about = partial(_about, path)
-        runs.append(ForeignRun(NAME, f"{NAME}:{path.resolve()}", path, (path,), about, partial(_read, path)))
+        runs.append(ForeignRun.in_file(NAME, path, _about, _read))
     return runs
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -33,8 +32,7 @@ def find(folder: Folder) -> list[ForeignRun]:
         folder.taken.add(name)
         if name == "result.json":  # Ray writes the same rows as CSV
             folder.taken |= {"progress.csv", "params.json"}
-        read = partial(_read_lines if kind == "lines" else _read_array, path)
-        runs.append(ForeignRun(NAME, f"{NAME}:{path.resolve()}", path, (path,), partial(_about, path), read))
+        runs.append(ForeignRun.in_file(NAME, path, _about, _read_lines if kind == "lines" else _read_array))
     return runs
 
 

@@ -54,8 +54,7 @@ def find(folder: Folder) -> list[ForeignRun]:
                 exported.setdefault((project, run), []).append(path)
         elif step_column(columns) is not None and len(columns) > 1 and "seq" not in columns:  # not a part of ours
             folder.taken.add(name)
-            key = f"{NAME}:{path.resolve()}"
-            runs.append(ForeignRun(NAME, key, path, (path,), partial(_about, path), partial(_read, path)))
+            runs.append(ForeignRun.in_file(NAME, path, _about, _read))
     for (project, run), paths in exported.items():
         files = tuple(sorted(paths))
         key = f"{NEPTUNE}:{project}:{run}"

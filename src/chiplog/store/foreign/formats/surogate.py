@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -50,8 +49,7 @@ def find(folder: Folder) -> list[ForeignRun]:
         path = folder.path / name
         if _is_log(path):
             folder.taken.add(name)
-            key = f"{NAME}:{path.resolve()}"
-            runs.append(ForeignRun(NAME, key, path, (path,), partial(_about, path), partial(_read, path)))
+            runs.append(ForeignRun.in_file(NAME, path, _about, _read))
     return runs
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from chiplog.core import records
@@ -28,8 +27,7 @@ def find(folder: Folder) -> list[ForeignRun]:
         path = folder.path / name
         if is_history(path):
             folder.taken |= {name, FACTS}
-            key = f"{NAME}:{path.resolve()}"
-            runs.append(ForeignRun(NAME, key, path, (path,), partial(_about, path), partial(_read, path)))
+            runs.append(ForeignRun.in_file(NAME, path, _about, _read))
     return runs
 
 
